@@ -1,0 +1,336 @@
+import type { MoonMQError } from '../core/errors.ts'
+import type { IsolationLevel } from '../core/types.ts'
+import type { Uuid } from '../core/uuid.ts'
+import type { MetadataImage, TopicImage } from '../metadata/types.ts'
+import type { AbortedTransaction, EpochEnd, LogRead, TimestampOffset } from '../storage/types.ts'
+import type { RequestContext } from './context.ts'
+
+/**
+ * What the doors ask of the broker (DESIGN D1, section 4). Doors translate; every rule is behind these calls. Partition
+ * numbers start at 0, a topic is named by its name: a door that was given an id resolves it through `topics`.
+ */
+export interface BrokerPorts {
+  readonly cluster: ClusterPort
+  readonly topics: TopicPort
+  readonly produce: ProducePort
+  readonly fetch: FetchPort
+  readonly offsets: OffsetPort
+  readonly producers: ProducerPort
+  readonly groups: GroupPort
+}
+
+// ---- cluster --------------------------------------------------------------------------------------------------------------
+
+export interface AdvertisedBroker {
+  readonly id: number
+  readonly host: string
+  readonly port: number
+  readonly rack: string | null
+}
+
+export interface ClusterPort {
+  readonly nodeId: number
+  readonly clusterId: Uuid
+  readonly image: MetadataImage
+  /** Kafka's broker settings that are in force, by dotted name. */
+  readonly settings: ReadonlyMap<string, string>
+}
+
+// ---- topics ---------------------------------------------------------------------------------------------------------------
+
+export interface CreateTopic {
+  readonly name: string
+  /** −1 = the broker's `num.partitions`. */
+  readonly partitions: number
+  /** −1 = the default. */
+  readonly replicationFactor: number
+  /** Replicas by partition; empty = the broker chooses. */
+  readonly assignments: ReadonlyMap<number, readonly number[]>
+  readonly config: ReadonlyMap<string, string | null>
+}
+
+export interface ConfigValue {
+  readonly name: string
+  readonly value: string | null
+  /** Kafka's ConfigSource: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default. */
+  readonly source: number
+  readonly readOnly: boolean
+  readonly sensitive: boolean
+  /** Kafka's ConfigType: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password. */
+  readonly type: number
+  readonly documentation: string
+  readonly synonyms: readonly { readonly name: string; readonly value: string | null; readonly source: number }[]
+}
+
+export interface TopicPort {
+  /** Throws TOPIC_MISSING. */
+  get(name: string): TopicImage
+  find(name: string): TopicImage | undefined
+  findById(id: Uuid): TopicImage | undefined
+  /** Sorted by name. */
+  list(): readonly TopicImage[]
+  /** Checks and creates; the log folders exist when it resolves. With `validateOnly` nothing is made. */
+  create(context: RequestContext, topic: CreateTopic, options?: { validateOnly?: boolean }): Promise<TopicImage>
+  /** Creates with defaults unless it exists: Kafka's auto-creation. */
+  ensure(context: RequestContext, name: string): Promise<TopicImage>
+  delete(context: RequestContext, name: string): Promise<TopicImage>
+  createPartitions(context: RequestContext, name: string, total: number, options?: { validateOnly?: boolean }): Promise<TopicImage>
+  /** Every topic setting with its value and where it comes from. */
+  describeConfig(context: RequestContext, name: string): readonly ConfigValue[]
+  /** Every broker setting likewise. */
+  describeBrokerConfig(context: RequestContext): readonly ConfigValue[]
+  /** The partition for a key by the topic's `moonmq.partitioner`, or a sticky one when the key is null or empty. */
+  partitionFor(topic: TopicImage, key: Buffer | null): number
+}
+
+// ---- produce --------------------------------------------------------------------------------------------------------------
+
+/** `none` answers after the append in memory, `leader` after the sync, `all` after every in-sync replica has it too. */
+export type Acks = 'none' | 'leader' | 'all'
+
+export interface ProducePartition {
+  readonly topic: string
+  readonly partition: number
+  /** Exactly one record batch. The broker owns the bytes from here on and changes them in place. */
+  readonly batch: Buffer
+}
+
+export interface ProduceRequest {
+  readonly acks: Acks
+  readonly timeoutMs: number
+  readonly transactionalId: string | null
+  readonly partitions: readonly ProducePartition[]
+}
+
+export interface ProduceOutcome {
+  readonly error: MoonMQError | null
+  /** −1 with an error. */
+  readonly baseOffset: number
+  readonly logAppendTimeMs: number
+  readonly logStartOffset: number
+}
+
+/** The appends are done and ordered; what is left is waiting for durability. */
+export interface ProduceTicket {
+  /** In the order of the request. Never rejects: a failure is in the outcome. Already settled for acks none. */
+  settled(): readonly ProduceOutcome[] | Promise<readonly ProduceOutcome[]>
+}
+
+export interface ProducePort {
+  /**
+   * Step 4 and 5 of DESIGN section 4. Returns at once unless a codec must be loaded or inflated off the loop. There is no await
+   * between a sequence check and its offset assignment.
+   */
+  append(context: RequestContext, request: ProduceRequest): ProduceTicket | Promise<ProduceTicket>
+}
+
+// ---- fetch ----------------------------------------------------------------------------------------------------------------
+
+export interface FetchPartition {
+  readonly topic: string
+  readonly partition: number
+  readonly fetchOffset: number
+  readonly maxBytes: number
+  /** −1 = do not check. */
+  readonly currentLeaderEpoch: number
+  readonly lastFetchedEpoch: number
+}
+
+export interface FetchRequest {
+  readonly partitions: readonly FetchPartition[]
+  readonly isolation: IsolationLevel
+  readonly maxWaitMs: number
+  readonly minBytes: number
+  readonly maxBytes: number
+}
+
+export interface FetchedPartition {
+  readonly topic: string
+  readonly partition: number
+  readonly error: MoonMQError | null
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  readonly logStartOffset: number
+  /** For read committed only, else null. */
+  readonly aborted: readonly AbortedTransaction[] | null
+  readonly divergingEpoch: EpochEnd | null
+  readonly read: LogRead | null
+}
+
+export interface Fetched {
+  /** In the order of the request. */
+  readonly partitions: readonly FetchedPartition[]
+  /** Gives back the memory of every read: after the bytes were handed to the socket. */
+  release(): void
+}
+
+export interface FetchPort {
+  /** Waits up to `maxWaitMs` for `minBytes`; ends at once on an error, new data, deletion, shutdown or when the signal fires. */
+  fetch(context: RequestContext, request: FetchRequest): Promise<Fetched>
+}
+
+// ---- offsets --------------------------------------------------------------------------------------------------------------
+
+export interface PartitionOffsets {
+  readonly partition: number
+  readonly earliest: number
+  /** Next offset to be written. */
+  readonly logEndOffset: number
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  readonly leaderEpoch: number
+}
+
+export interface OffsetPort {
+  bounds(context: RequestContext, topic: string, partition: number): PartitionOffsets
+  /** First record at or after the time that a reader of this isolation can see; null when there is none. */
+  forTimestamp(
+    context: RequestContext,
+    topic: string,
+    partition: number,
+    timestampMs: number,
+    isolation: IsolationLevel,
+  ): Promise<TimestampOffset | null>
+  ofMaxTimestamp(context: RequestContext, topic: string, partition: number): Promise<TimestampOffset | null>
+  /** KIP-101; throws LEADER_EPOCH_FENCED and LEADER_EPOCH_UNKNOWN. */
+  endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd
+}
+
+// ---- producers ------------------------------------------------------------------------------------------------------------
+
+export interface ProducerPort {
+  /** A fresh producer id with epoch 0, from the block that the metadata log records. */
+  newProducerId(context: RequestContext): Promise<{ readonly producerId: number; readonly producerEpoch: number }>
+}
+
+// ---- groups ---------------------------------------------------------------------------------------------------------------
+
+export interface JoinGroup {
+  readonly group: string
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly protocolType: string
+  readonly protocols: readonly { readonly name: string; readonly metadata: Buffer }[]
+  readonly sessionTimeoutMs: number
+  readonly rebalanceTimeoutMs: number
+  /** Join v4+: an empty member id is answered MEMBER_ID_REQUIRED with a new id. */
+  readonly requireKnownMemberId: boolean
+  /** Join v9+: an unchanged leader may be told to skip the assignment. */
+  readonly supportsSkippingAssignment: boolean
+  readonly reason: string | null
+}
+
+export interface JoinedGroup {
+  /** MEMBER_ID_REQUIRED carries `memberId`; other errors carry the one given. */
+  readonly error: MoonMQError | null
+  readonly generation: number
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly leader: string
+  readonly skipAssignment: boolean
+  readonly memberId: string
+  /** For the leader only, else empty. */
+  readonly members: readonly { readonly memberId: string; readonly instanceId: string | null; readonly metadata: Buffer }[]
+}
+
+export interface SyncGroup {
+  readonly group: string
+  readonly generation: number
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly assignments: ReadonlyMap<string, Buffer>
+}
+
+export interface SyncedGroup {
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly assignment: Buffer
+}
+
+export interface OffsetAndMetadata {
+  readonly offset: number
+  readonly leaderEpoch: number
+  readonly metadata: string
+}
+
+export interface CommitOffsets {
+  readonly group: string
+  /** −1 with an empty member id: a commit outside of membership. */
+  readonly generation: number
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly value: OffsetAndMetadata }[]
+  /** Delivery commits answer after the append, explicit ones after the sync. */
+  readonly durable: boolean
+}
+
+export interface CommittedOffset {
+  readonly topic: string
+  readonly partition: number
+  /** Null: nothing is committed. */
+  readonly value: OffsetAndMetadata | null
+}
+
+export interface GroupMemberDescription {
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly clientId: string
+  readonly clientHost: string
+  readonly metadata: Buffer
+  readonly assignment: Buffer
+}
+
+export interface GroupDescription {
+  readonly error: MoonMQError | null
+  readonly group: string
+  /** Kafka's words: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead. */
+  readonly state: string
+  readonly protocolType: string
+  readonly protocol: string
+  readonly members: readonly GroupMemberDescription[]
+}
+
+export interface GroupListing {
+  readonly group: string
+  readonly protocolType: string
+  readonly state: string
+  /** `classic` or `consumer`. */
+  readonly kind: string
+}
+
+export interface GroupPort {
+  join(context: RequestContext, request: JoinGroup): Promise<JoinedGroup>
+  sync(context: RequestContext, request: SyncGroup): Promise<SyncedGroup>
+  heartbeat(
+    context: RequestContext,
+    request: { group: string; generation: number; memberId: string; instanceId: string | null },
+  ): Promise<void>
+  /** One outcome a member, null = done. */
+  leave(
+    context: RequestContext,
+    request: { group: string; members: readonly { memberId: string; instanceId: string | null }[] },
+  ): Promise<readonly (MoonMQError | null)[]>
+  /** One outcome an offset, null = stored. */
+  commit(context: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]>
+  /** `topics` null = every offset of the group. Throws what the group as a whole is refused with. */
+  committed(
+    context: RequestContext,
+    request: {
+      group: string
+      topics: readonly { topic: string; partitions: readonly number[] }[] | null
+      memberId?: string
+      memberEpoch?: number
+    },
+  ): Promise<readonly CommittedOffset[]>
+  describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]>
+  /** `loading` when a partition of the offsets topic has not been read yet. */
+  list(
+    context: RequestContext,
+    filter: { states: readonly string[]; kinds: readonly string[] },
+  ): Promise<{ readonly groups: readonly GroupListing[]; readonly loading: boolean }>
+  delete(context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]>
+  /** Which broker coordinates this group; throws COORDINATOR_NOT_AVAILABLE. */
+  coordinator(group: string): Promise<number>
+}
