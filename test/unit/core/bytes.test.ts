@@ -3,10 +3,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { isCode } from '../../../src/core/errors.ts'
 import { readInt64, readUInt64, writeInt64, writeUInt64 } from '../../../src/core/int64.ts'
+import { SeededRandom } from '../../../src/core/random.ts'
 import { ByteReader } from '../../../src/core/reader.ts'
 import { newUuid, uuidFromBytes, writeUuid, ZERO_UUID } from '../../../src/core/uuid.ts'
 import { ByteWriter } from '../../../src/core/writer.ts'
-import { SeededRandom } from '../../../src/core/random.ts'
 
 const SAFE = { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 
@@ -69,9 +69,16 @@ test('varints: known bytes of the Kafka protocol guide', () => {
 test('varints: too long or too wide is refused', () => {
   for (const hex of ['ffffffffff01', 'ffffffff7f', '8080808080808080808001']) {
     const reader = new ByteReader(Buffer.from(hex, 'hex'))
-    assert.throws(() => reader.uvarint(), (error) => isCode(error, 'BAD_FRAME'), hex)
+    assert.throws(
+      () => reader.uvarint(),
+      (error) => isCode(error, 'BAD_FRAME'),
+      hex,
+    )
   }
-  assert.throws(() => new ByteReader(Buffer.alloc(11, 0xff)).varlong(), (error) => isCode(error, 'BAD_FRAME'))
+  assert.throws(
+    () => new ByteReader(Buffer.alloc(11, 0xff)).varlong(),
+    (error) => isCode(error, 'BAD_FRAME'),
+  )
 })
 
 test('reader: every primitive refuses to read past the end', () => {
@@ -92,7 +99,11 @@ test('reader: every primitive refuses to read past the end', () => {
     (r) => r.uvarint(),
     (r) => r.varlong(),
   ]
-  for (const read of reads) assert.throws(() => read(new ByteReader(Buffer.alloc(8), 8)), (error) => isCode(error, 'BAD_FRAME'))
+  for (const read of reads)
+    assert.throws(
+      () => read(new ByteReader(Buffer.alloc(8), 8)),
+      (error) => isCode(error, 'BAD_FRAME'),
+    )
 })
 
 test('reader: an inner end is respected', () => {
@@ -104,16 +115,24 @@ test('reader: an inner end is respected', () => {
 
 test('writer: growth and links keep the order of bytes', () => {
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.uint8Array({ maxLength: 40 }).map((bytes) => ({ link: false, bytes })), fc.uint8Array({ maxLength: 40 }).map((bytes) => ({ link: true, bytes })))), (parts) => {
-      const writer = new ByteWriter(3)
-      for (const part of parts) {
-        if (part.link) writer.link(Buffer.from(part.bytes))
-        else for (const byte of part.bytes) writer.uint8(byte)
-      }
-      const expected = Buffer.concat(parts.map((part) => Buffer.from(part.bytes)))
-      assert.equal(writer.length, expected.length)
-      assert.deepEqual(Buffer.concat(writer.finish()), expected)
-    }),
+    fc.property(
+      fc.array(
+        fc.oneof(
+          fc.uint8Array({ maxLength: 40 }).map((bytes) => ({ link: false, bytes })),
+          fc.uint8Array({ maxLength: 40 }).map((bytes) => ({ link: true, bytes })),
+        ),
+      ),
+      (parts) => {
+        const writer = new ByteWriter(3)
+        for (const part of parts) {
+          if (part.link) writer.link(Buffer.from(part.bytes))
+          else for (const byte of part.bytes) writer.uint8(byte)
+        }
+        const expected = Buffer.concat(parts.map((part) => Buffer.from(part.bytes)))
+        assert.equal(writer.length, expected.length)
+        assert.deepEqual(Buffer.concat(writer.finish()), expected)
+      },
+    ),
   )
 })
 

@@ -30,7 +30,14 @@ test('fnv1a: samples of the native protocol', () => {
 })
 
 test("murmur2: values of Kafka's own test", () => {
-  const samples = { '21': -973932308, foobar: -790332482, 'a-little-bit-long-string': -985981536, 'a-little-bit-longer-string': -1486304829, 'lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8': -58897971, abc: 479470107 }
+  const samples = {
+    '21': -973932308,
+    foobar: -790332482,
+    'a-little-bit-long-string': -985981536,
+    'a-little-bit-longer-string': -1486304829,
+    lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8: -58897971,
+    abc: 479470107,
+  }
   for (const [key, hash] of Object.entries(samples)) assert.equal(murmur2(Buffer.from(key)), hash, key)
 })
 
