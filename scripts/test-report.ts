@@ -1,0 +1,118 @@
+import { relative } from 'node:path'
+import { run } from 'node:test'
+import { inspect } from 'node:util'
+
+export interface Totals {
+  readonly passed: number
+  readonly failed: number
+  readonly skipped: number
+}
+
+export interface RunOptions {
+  readonly root: string
+  /** Time for one file. */
+  readonly timeoutMs: number
+  readonly concurrency: number
+}
+
+interface FileState {
+  readonly file: string
+  passed: number
+  failed: number
+  skipped: number
+  readonly notes: string[]
+  output: string
+}
+
+/** How much of what a failing file printed is repeated: enough to find the fault, little enough to read. */
+const MAX_OUTPUT_CHARS = 20_000
+
+/** Runs the files, prints a line a file and each failure in full, and counts tests; suites do not count. */
+export async function runFiles(files: readonly string[], options: RunOptions): Promise<Totals> {
+  const sum = { passed: 0, failed: 0, skipped: 0 }
+  if (files.length === 0) return sum
+  const states = new Map<string, FileState>(files.map((file) => [file, newState(file)]))
+  const printed = new Set<string>()
+  const print = (state: FileState): void => {
+    if (printed.has(state.file)) return
+    printed.add(state.file)
+    if (state.passed + state.failed + state.skipped === 0) fail(state, 'no test ran in this file')
+    printFile(relative(options.root, state.file), state)
+    sum.passed += state.passed
+    sum.failed += state.failed
+    sum.skipped += state.skipped
+  }
+  let current: FileState | undefined
+  // Events come file by file, in the order of `files`; a file has ended when the next one speaks.
+  for await (const event of run({ files: [...files], concurrency: options.concurrency, timeout: options.timeoutMs })) {
+    const data: { file?: string; name?: string; message?: string } = event.data ?? {}
+    const state = data.file === undefined ? undefined : states.get(data.file)
+    if (!state) continue
+    if (event.type === 'test:stdout' || event.type === 'test:stderr') state.output += event.data.message
+    if (event.type !== 'test:pass' && event.type !== 'test:fail') continue
+    if (current && current !== state) print(current)
+    current = state
+    if (event.type === 'test:pass') notePass(state, event.data)
+    else noteFailure(state, event.data)
+  }
+  for (const state of states.values()) print(state)
+  return sum
+}
+
+function newState(file: string): FileState {
+  return { file, passed: 0, failed: 0, skipped: 0, notes: [], output: '' }
+}
+
+interface Passed {
+  readonly name: string
+  readonly file?: string
+  readonly skip?: string | boolean
+  readonly todo?: string | boolean
+  readonly details: { readonly type?: string | undefined }
+}
+
+function notePass(state: FileState, data: Passed): void {
+  if (data.details.type === 'suite') return
+  // A file without a test passes under its own name; that is no test.
+  if (data.name === data.file) return
+  if (data.skip === undefined && data.todo === undefined) {
+    state.passed++
+    return
+  }
+  state.skipped++
+  const reason = data.skip ?? data.todo
+  state.notes.push(`  skipped: ${data.name}${typeof reason === 'string' && reason !== '' ? ` (${reason})` : ''}`)
+}
+
+interface Failed {
+  readonly name: string
+  readonly file?: string
+  readonly line?: number
+  readonly details: { readonly type?: string | undefined; readonly error: Error }
+}
+
+function noteFailure(state: FileState, data: Failed): void {
+  const error: Error & { failureType?: string } = data.details.error
+  // What failed inside has been told already.
+  if (error.failureType === 'subtestsFailed') return
+  const where = data.name === data.file ? 'the file itself' : data.name
+  const cause: unknown = error.cause ?? error
+  fail(state, `${where}: ${inspect(cause, { depth: 6, maxStringLength: 4000 })}`)
+}
+
+function fail(state: FileState, text: string): void {
+  state.failed++
+  state.notes.push(`  failed: ${text.replaceAll('\n', '\n    ')}`)
+}
+
+function printFile(path: string, state: FileState): void {
+  const counts = [`${state.passed} passed`]
+  if (state.failed > 0) counts.push(`${state.failed} FAILED`)
+  if (state.skipped > 0) counts.push(`${state.skipped} skipped`)
+  console.log(`${path}: ${counts.join(', ')}`)
+  for (const note of state.notes) console.log(note)
+  if (state.failed > 0 && state.output !== '') {
+    const shown = state.output.length > MAX_OUTPUT_CHARS ? `${state.output.slice(0, MAX_OUTPUT_CHARS)}\n(cut)` : state.output
+    console.log(`  output:\n    ${shown.trimEnd().replaceAll('\n', '\n    ')}`)
+  }
+}

@@ -1,0 +1,25 @@
+/** How much work a test may do: set by the runner, `quick` when a test file is run by hand. */
+export type LaneSize = 'quick' | 'ci' | 'full' | 'soak'
+
+const SIZES: readonly string[] = ['quick', 'ci', 'full', 'soak']
+
+export function laneSize(): LaneSize {
+  const value = process.env.MOONMQ_TEST_LANE ?? 'quick'
+  if (!SIZES.includes(value)) throw new Error(`MOONMQ_TEST_LANE=${value} is none of ${SIZES.join(', ')}`)
+  return value as LaneSize
+}
+
+/** A number by lane: runs, seconds, records. `soak` takes that of `full`. */
+export function byLane(sizes: { readonly quick: number; readonly ci: number; readonly full: number }): number {
+  const size = laneSize()
+  return sizes[size === 'soak' ? 'full' : size]
+}
+
+/** The seed of a random test: `MOONMQ_SEED` to replay one, else the one given. Print it in the failure. */
+export function seedOr(chosen: number): number {
+  const value = process.env.MOONMQ_SEED
+  if (value === undefined || value === '') return chosen
+  const seed = Number(value)
+  if (!Number.isSafeInteger(seed) || seed < 0) throw new Error(`MOONMQ_SEED=${value} is not a whole number from 0 up`)
+  return seed
+}
