@@ -1,0 +1,52 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { resolve } from 'node:path'
+import type { LoadClients } from './load-clients.ts'
+import type { Server } from './workloads.ts'
+
+/** The broker of this repository as a process of its own, with its default settings. */
+export class MoonMQServer implements Server {
+  readonly name = 'MoonMQ'
+  readonly modes = [{ label: '(fsync before each ack)', config: [] }]
+  readonly #dataDir: string
+  readonly #clients: LoadClients
+  #child: ChildProcess | null = null
+
+  constructor(dataDir: string, clients: LoadClients) {
+    this.#dataDir = dataDir
+    this.#clients = clients
+  }
+
+  async start() {
+    await rm(this.#dataDir, { recursive: true, force: true })
+    const port = await freePort()
+    const address = `127.0.0.1:${port}`
+    const first = this.#clients.kraw(['first', '127.0.0.1', `${port}`, 'first-ack', '-S', '40'], 60)
+    const bin = resolve('dist/bin/moonmq.cjs')
+    const child = spawn(process.execPath, [bin, 'start', '--listen', address, '--http', 'off', '--data', this.#dataDir], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    this.#child = child
+    const firstAckMs = Number((await first)['ms'])
+    return { address, pid: child.pid ?? 0, firstAckMs }
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#child
+    if (child === null || child.exitCode !== null) return
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+    await rm(this.#dataDir, { recursive: true, force: true })
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}

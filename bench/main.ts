@@ -1,0 +1,77 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type LoadClients, prepareLoadClients } from './end-to-end/load-clients.ts'
+import { MoonMQServer } from './end-to-end/moonmq-server.ts'
+import { type Measured, markdownTable } from './end-to-end/report.ts'
+import { runWorkloads, type Server, WORKLOADS } from './end-to-end/workloads.ts'
+import { KafkaRival } from './rivals/kafka.ts'
+
+const USAGE = `usage: npm run bench -- [storage | broker | NAME ...] [--kafka] [--reps N] [--seconds N]
+
+  storage          the log alone, without a server
+  NAME             one of: ${Object.keys(WORKLOADS).join(', ')} (default: all)
+  --kafka          measure Apache Kafka 4.4 in the same session, alternating with MoonMQ
+  --reps N         rounds; medians are shown (default 3)
+  --seconds N      length of each timed run (default 8)
+
+The load clients are C programs of the folder MOONMQ_PEERS (default ../shared/bench). gcc and librdkafka-dev build them;
+--kafka needs Java 17 and Maven as well. Load goes to 127.0.0.1 only.`
+
+/** Benchmarks that are programs of their own: they need no server. */
+const PROGRAMS: Record<string, string> = { storage: 'dist/bench/storage/main.js', broker: 'dist/bench/broker/main.js' }
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      kafka: { type: 'boolean', default: false },
+      reps: { type: 'string', default: '3' },
+      seconds: { type: 'string', default: '8' },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  const unknown = positionals.find((name) => !(name in WORKLOADS) && !(name in PROGRAMS))
+  if (values.help || unknown !== undefined) {
+    process.stdout.write(`${unknown === undefined ? '' : `there is no benchmark "${unknown}"\n\n`}${USAGE}\n`)
+    return unknown === undefined ? 0 : 2
+  }
+  const program = PROGRAMS[positionals[0] ?? '']
+  if (program !== undefined) return spawnSync(process.execPath, [program], { stdio: 'inherit' }).status ?? 1
+
+  const peers = resolve(process.env['MOONMQ_PEERS'] ?? '../shared/bench')
+  if (!existsSync(join(peers, 'kraw.c'))) {
+    process.stderr.write(`the load clients are missing: ${join(peers, 'kraw.c')} does not exist; set MOONMQ_PEERS to their folder\n`)
+    return 2
+  }
+  const work = await mkdtemp(join(tmpdir(), 'moonmq-bench-'))
+  const tools = process.env['BENCH_TMP'] ?? join(tmpdir(), 'peers')
+  await mkdir(tools, { recursive: true })
+  try {
+    const clients = prepareLoadClients(peers, tools)
+    const names = positionals.length > 0 ? positionals : Object.keys(WORKLOADS)
+    const rounds = Number(values.reps)
+    const results: Measured[] = []
+    for (let round = 1; round <= rounds; round++) {
+      for (const server of servers(work, clients, peers, tools, values.kafka)) {
+        process.stderr.write(`round ${round} of ${rounds}: ${server.name}\n`)
+        results.push(...(await runWorkloads(server, names, clients, Number(values.seconds))))
+      }
+    }
+    process.stdout.write(markdownTable(results))
+    return 0
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+function servers(work: string, clients: LoadClients, peers: string, tools: string, kafka: boolean): Server[] {
+  const list: Server[] = [new MoonMQServer(join(work, 'moonmq'), clients)]
+  if (kafka) list.push(new KafkaRival(peers, tools, clients))
+  return list
+}
+
+process.exitCode = await main()
