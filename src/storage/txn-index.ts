@@ -1,0 +1,208 @@
+import { MoonMQError } from '../core/errors.ts'
+import { readInt64, writeInt64 } from '../core/int64.ts'
+import type { Disk, DiskFile } from '../io/disk.ts'
+import type { AbortedTransaction } from './types.ts'
+
+/**
+ * Kafka's `<20-digit base offset>.txnindex`: one entry for each aborted transaction whose marker lies in the segment.
+ * int16 version 0, int64 producer id, int64 first offset, int64 last offset (of the marker), int64 last stable offset.
+ * Entries are in the order of their markers. The file exists once there is an entry, has no checksum, and can be rebuilt from the
+ * batches of its segment.
+ */
+export const TXN_INDEX_ENTRY_BYTES = 34
+const VERSION = 0
+const READ_BYTES = 1024 * TXN_INDEX_ENTRY_BYTES
+/** Entries that one index may hold: 64 MiB of file, far beyond what a segment can give rise to. */
+const MAX_ENTRIES = 2_000_000
+
+export interface AbortedTxnEntry {
+  readonly producerId: number
+  readonly firstOffset: number
+  readonly lastOffset: number
+  readonly lastStableOffset: number
+}
+
+export function encodeTxnIndexEntry(entry: AbortedTxnEntry): Buffer {
+  const bytes = Buffer.allocUnsafe(TXN_INDEX_ENTRY_BYTES)
+  bytes.writeInt16BE(VERSION, 0)
+  writeInt64(bytes, entry.producerId, 2)
+  writeInt64(bytes, entry.firstOffset, 10)
+  writeInt64(bytes, entry.lastOffset, 18)
+  writeInt64(bytes, entry.lastStableOffset, 26)
+  return bytes
+}
+
+/**
+ * Decodes and checks the bytes of an index. `position` is where they stand in the file, `previous` the entry before them.
+ * Throws CORRUPT_RECORDS naming the byte of the first entry that cannot be true.
+ */
+export function decodeTxnIndex(
+  bytes: Buffer,
+  place: { file: string; position: number; baseOffset: number },
+  previous: AbortedTxnEntry | undefined,
+): AbortedTxnEntry[] {
+  const entries: AbortedTxnEntry[] = []
+  let last = previous
+  for (let at = 0; at < bytes.length; at += TXN_INDEX_ENTRY_BYTES) {
+    const position = place.position + at
+    const bad = (reason: string) => new MoonMQError('CORRUPT_RECORDS', { file: place.file, position, reason })
+    if (bytes.length - at < TXN_INDEX_ENTRY_BYTES) throw bad(`${bytes.length - at} bytes left, an entry has ${TXN_INDEX_ENTRY_BYTES}`)
+    const version = bytes.readInt16BE(at)
+    if (version !== VERSION) throw bad(`version ${version} of a transaction index entry is not known`)
+    const entry = {
+      producerId: readInt64(bytes, at + 2),
+      firstOffset: readInt64(bytes, at + 10),
+      lastOffset: readInt64(bytes, at + 18),
+      lastStableOffset: readInt64(bytes, at + 26),
+    }
+    const reason = implausible(entry, place.baseOffset, last)
+    if (reason !== null) throw bad(reason)
+    entries.push(entry)
+    last = entry
+  }
+  return entries
+}
+
+function implausible(entry: AbortedTxnEntry, baseOffset: number, previous: AbortedTxnEntry | undefined): string | null {
+  const { producerId, firstOffset, lastOffset, lastStableOffset } = entry
+  for (const value of [producerId, firstOffset, lastOffset, lastStableOffset]) {
+    if (!Number.isSafeInteger(value) || value < 0) return `${value} cannot be a producer id or an offset`
+  }
+  if (lastOffset < baseOffset) return `the marker at ${lastOffset} lies before the segment's base offset ${baseOffset}`
+  if (firstOffset >= lastOffset) return `the transaction starts at ${firstOffset} and ends at ${lastOffset}`
+  if (lastStableOffset > lastOffset + 1) return `the last stable offset ${lastStableOffset} lies beyond the marker at ${lastOffset}`
+  if (previous !== undefined && lastOffset <= previous.lastOffset)
+    return `the marker at ${lastOffset} follows one at ${previous.lastOffset}`
+  return null
+}
+
+/**
+ * The transaction index of one segment, kept in memory once loaded. `append` writes at once; `sync` makes it durable, and must be
+ * called before a recovery point may pass the segment, since recovery rebuilds the index only from there on.
+ */
+export class TxnIndex {
+  readonly path: string
+  readonly #disk: Disk
+  readonly #baseOffset: number
+  #entries: AbortedTxnEntry[] | null = null
+  #file: DiskFile | null = null
+  #dirty = false
+
+  constructor(deps: { disk: Disk }, options: { path: string; baseOffset: number }) {
+    this.#disk = deps.disk
+    this.path = options.path
+    this.#baseOffset = options.baseOffset
+  }
+
+  /** Reads the file unless that was done; a missing one is empty. Throws CORRUPT_RECORDS: then `reset` and rebuild. */
+  load(): readonly AbortedTxnEntry[] {
+    if (this.#entries !== null) return this.#entries
+    const entries: AbortedTxnEntry[] = []
+    const file = this.#openExisting()
+    if (file !== null) this.#readAll(file, entries)
+    this.#entries = entries
+    return entries
+  }
+
+  /** Adds a transaction. True when this made the file, whose name the directory must then make durable. */
+  append(entry: AbortedTxnEntry): boolean {
+    const entries = this.load() as AbortedTxnEntry[]
+    const previous = entries[entries.length - 1]
+    const reason = implausible(entry, this.#baseOffset, previous)
+    if (reason !== null) throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: this.sizeBytes, reason })
+    const isNew = this.#file === null
+    this.#file ??= this.#disk.openNow(this.path, 'write')
+    this.#file.writeNow([encodeTxnIndexEntry(entry)], this.sizeBytes)
+    this.#dirty = true
+    entries.push(entry)
+    return isNew && entries.length === 1
+  }
+
+  get sizeBytes(): number {
+    return this.load().length * TXN_INDEX_ENTRY_BYTES
+  }
+
+  /**
+   * Adds to `into` the aborted transactions with a record in [from, to). True when no later segment can hold another one; false
+   * when the search goes on in the next segment's index.
+   */
+  collect(from: number, to: number, into: AbortedTransaction[]): boolean {
+    const entries = this.load()
+    for (let index = this.#firstEndingAtOrAfter(from); index < entries.length; index++) {
+      const entry = entries[index] as AbortedTxnEntry
+      if (entry.firstOffset < to) into.push({ producerId: entry.producerId, firstOffset: entry.firstOffset })
+      if (entry.lastStableOffset >= to) return true
+    }
+    return false
+  }
+
+  /** Takes away the transactions whose marker is at or after `offset`, and the file when none is left. */
+  async truncateTo(offset: number): Promise<void> {
+    const entries = this.load() as AbortedTxnEntry[]
+    const keep = this.#firstEndingAtOrAfter(offset)
+    if (keep === entries.length) return
+    entries.length = keep
+    if (keep === 0) return this.reset()
+    this.#file ??= await this.#disk.open(this.path, 'write')
+    await this.#file.truncate(keep * TXN_INDEX_ENTRY_BYTES)
+    this.#dirty = true
+  }
+
+  /** Throws the index away, to be built again or for good. */
+  async reset(): Promise<void> {
+    await this.close()
+    await this.#disk.removeFile(this.path)
+    this.#entries = []
+  }
+
+  async sync(): Promise<void> {
+    if (!this.#dirty) return
+    this.#dirty = false
+    await this.#file?.datasync()
+  }
+
+  /** Closes the file and forgets the entries; the next use reads it again. */
+  async close(): Promise<void> {
+    const file = this.#file
+    this.#file = null
+    this.#entries = null
+    this.#dirty = false
+    await file?.close()
+  }
+
+  #firstEndingAtOrAfter(offset: number): number {
+    const entries = this.load()
+    let low = 0
+    let high = entries.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((entries[middle] as AbortedTxnEntry).lastOffset < offset) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #openExisting(): DiskFile | null {
+    try {
+      this.#file = this.#disk.openNow(this.path, 'read')
+      return this.#file
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'ENOENT') return null
+      throw error
+    }
+  }
+
+  #readAll(file: DiskFile, entries: AbortedTxnEntry[]): void {
+    if (file.sizeBytes > MAX_ENTRIES * TXN_INDEX_ENTRY_BYTES) {
+      throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: 0, reason: `${file.sizeBytes} bytes are no transaction index` })
+    }
+    const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, file.sizeBytes))
+    for (let position = 0; position < file.sizeBytes; ) {
+      const size = file.readNow(chunk, position)
+      if (size === 0) break
+      const place = { file: this.path, position, baseOffset: this.#baseOffset }
+      for (const entry of decodeTxnIndex(chunk.subarray(0, size), place, entries[entries.length - 1])) entries.push(entry)
+      position += size
+    }
+  }
+}
