@@ -3,7 +3,8 @@ import { MoonMQError } from '../core/errors.ts'
 import { ByteReader } from '../core/reader.ts'
 import { NO_OFFSET, NO_SEQUENCE } from '../core/types.ts'
 import { ByteWriter } from '../core/writer.ts'
-import { PRODUCER_BATCHES_KEPT, sequenceAfter } from './producer-state.ts'
+import { MAX_SEQUENCE } from '../record/batch.ts'
+import { PRODUCER_BATCHES_KEPT } from './producer-state.ts'
 import type { ProducerBatch, ProducerEntry } from './types.ts'
 
 /**
@@ -122,7 +123,7 @@ function merge(producers: Map<number, SnapshotProducer>, entry: SnapshotEntry): 
   producers.set(producerId, { producerId, producerEpoch, batches, lastTimestampMs, coordinatorEpoch, currentTxnFirstOffset })
 }
 
-/** The sequence `delta` places before `sequence`: `sequenceAfter` turned round. */
+/** The sequence `delta` places before `sequence`; 2^31 − 1 comes before 0. */
 function sequenceBefore(sequence: number, delta: number): number {
-  return sequence >= delta ? sequence - delta : sequenceAfter(sequence, 2 ** 31 - delta)
+  return sequence >= delta ? sequence - delta : sequence + MAX_SEQUENCE + 1 - delta
 }

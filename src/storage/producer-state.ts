@@ -1,17 +1,13 @@
 import type { Clock } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
-import { NO_OFFSET, NO_SEQUENCE } from '../core/types.ts'
-import type { BatchHeader } from '../record/batch.ts'
+import { NO_OFFSET } from '../core/types.ts'
+import { ATTRIBUTE, addSequence, type BatchHeader, isControl, lastSequence } from '../record/batch.ts'
+import { readControlKind, readCoordinatorEpoch } from '../record/control.ts'
+import { RecordCursor, recordsSection } from '../record/record.ts'
 import type { ProducerBatch, ProducerEntry } from './types.ts'
 
 /** Batches of a producer that are remembered for recognising a resend (Kafka: `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`). */
 export const PRODUCER_BATCHES_KEPT = 5
-const MAX_SEQUENCE = 2 ** 31 - 1
-
-/** The sequence `delta` places after `sequence`; 0 follows 2^31 − 1 (KAFKA-5283). */
-export function sequenceAfter(sequence: number, delta: number): number {
-  return sequence > MAX_SEQUENCE - delta ? delta - (MAX_SEQUENCE - sequence) - 1 : sequence + delta
-}
 
 /**
  * Where a batch of an idempotent producer stands: null when it is to be appended, the stored batch when it is a resend of one of
@@ -31,13 +27,13 @@ export function checkSequence(entry: ProducerEntry | undefined, header: BatchHea
     if (baseSequence !== 0) throw new MoonMQError('OUT_OF_ORDER_SEQUENCE', { sequence: baseSequence, producerId, expected: 0 })
     return null
   }
-  const lastSequence = sequenceAfter(baseSequence, header.lastOffsetDelta)
+  const endSequence = lastSequence(header)
   for (let index = entry.batches.length - 1; index >= 0; index--) {
     const batch = entry.batches[index] as ProducerBatch
-    if (batch.baseSequence === baseSequence && batch.lastSequence === lastSequence) return batch
+    if (batch.baseSequence === baseSequence && batch.lastSequence === endSequence) return batch
   }
   const last = entry.batches[entry.batches.length - 1]
-  const expected = last === undefined ? 0 : sequenceAfter(last.lastSequence, 1)
+  const expected = last === undefined ? 0 : addSequence(last.lastSequence, 1)
   if (baseSequence !== expected) throw new MoonMQError('OUT_OF_ORDER_SEQUENCE', { sequence: baseSequence, producerId, expected })
   return null
 }
@@ -46,6 +42,19 @@ export function checkSequence(entry: ProducerEntry | undefined, header: BatchHea
 export interface EndTransaction {
   readonly committed: boolean
   readonly coordinatorEpoch: number
+}
+
+/**
+ * The marker in the batch at `position`, or null when the batch is none. Markers are never compressed. Throws INVALID_RECORD when the
+ * batch says it is a control batch of a producer and its record is not one.
+ */
+export function readEndTransaction(batch: Buffer, position: number, header: BatchHeader): EndTransaction | null {
+  if (!isControl(header) || header.producerId < 0) return null
+  const cursor = new RecordCursor(recordsSection(batch, position, header), header)
+  if (!cursor.next()) return null
+  const kind = readControlKind(cursor.key())
+  if (kind !== 'commit' && kind !== 'abort') return null
+  return { committed: kind === 'commit', coordinatorEpoch: readCoordinatorEpoch(cursor.value()) }
 }
 
 /** A transaction that a marker ended. An aborted one goes into the transaction index of the marker's segment. */
@@ -136,20 +145,20 @@ export class ProducerState {
     const lastOffset = baseOffset + header.lastOffsetDelta
     this.#endOffset = lastOffset + 1
     if (header.producerId < 0) return null
-    if ((header.attributes & CONTROL) !== 0) return marker === null ? null : this.#end(header, lastOffset, marker)
+    if (isControl(header)) return marker === null ? null : this.#end(header, lastOffset, marker)
     const producer = this.#producer(header)
     const { baseSequence } = header
     if (baseSequence >= 0) {
       if (producer.batches.length === PRODUCER_BATCHES_KEPT) producer.batches.shift()
       producer.batches.push({
         baseSequence,
-        lastSequence: sequenceAfter(baseSequence, header.lastOffsetDelta),
+        lastSequence: lastSequence(header),
         baseOffset,
         lastOffset,
         timestampMs: header.maxTimestampMs,
       })
     }
-    if ((header.attributes & TRANSACTIONAL) !== 0 && producer.currentTxnFirstOffset === NO_OFFSET) {
+    if ((header.attributes & ATTRIBUTE.transactional) !== 0 && producer.currentTxnFirstOffset === NO_OFFSET) {
       producer.currentTxnFirstOffset = baseOffset
       this.#open.set(baseOffset, header.producerId)
     }
@@ -279,12 +288,4 @@ export class ProducerState {
     }
     return count
   }
-}
-
-const TRANSACTIONAL = 0x10
-const CONTROL = 0x20
-
-/** Last sequence of an entry, or −1 when none is known. */
-export function lastSequenceOf(entry: ProducerEntry): number {
-  return entry.batches[entry.batches.length - 1]?.lastSequence ?? NO_SEQUENCE
 }

@@ -1,6 +1,7 @@
 import { MoonMQError } from '../core/errors.ts'
 import { readInt64, writeInt64 } from '../core/int64.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
 import type { AbortedTransaction } from './types.ts'
 
 /**
@@ -99,7 +100,14 @@ export class TxnIndex {
     if (this.#entries !== null) return this.#entries
     const entries: AbortedTxnEntry[] = []
     const file = this.#openExisting()
-    if (file !== null) this.#readAll(file, entries)
+    if (file !== null) {
+      try {
+        this.#readAll(file, entries)
+      } finally {
+        // Nothing was written through this handle, so nothing is lost when closing it fails.
+        file.close().catch(() => {})
+      }
+    }
     this.#entries = entries
     return entries
   }
@@ -110,12 +118,11 @@ export class TxnIndex {
     const previous = entries[entries.length - 1]
     const reason = implausible(entry, this.#baseOffset, previous)
     if (reason !== null) throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: this.sizeBytes, reason })
-    const isNew = this.#file === null
     this.#file ??= this.#disk.openNow(this.path, 'write')
     this.#file.writeNow([encodeTxnIndexEntry(entry)], this.sizeBytes)
     this.#dirty = true
     entries.push(entry)
-    return isNew && entries.length === 1
+    return entries.length === 1
   }
 
   get sizeBytes(): number {
@@ -184,10 +191,9 @@ export class TxnIndex {
 
   #openExisting(): DiskFile | null {
     try {
-      this.#file = this.#disk.openNow(this.path, 'read')
-      return this.#file
+      return this.#disk.openNow(this.path, 'read')
     } catch (error) {
-      if ((error as { code?: unknown }).code === 'ENOENT') return null
+      if (systemCode(error) === 'ENOENT') return null
       throw error
     }
   }
