@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
-import { MoonMQError } from '../core/errors.ts'
 
 /** State of one thing that must be well for the broker to serve. */
 export interface HealthCheck {
@@ -49,7 +49,12 @@ export class HttpDoor implements Resource {
   }
 
   static async open(deps: { log: Logger; sources: HttpSources }, options: HttpOptions): Promise<HttpDoor> {
-    const server = createServer({ maxHeaderSize: MAX_HEADER_BYTES, requestTimeout: TIME_LIMIT_MS, headersTimeout: TIME_LIMIT_MS, connectionsCheckingInterval: 1000 })
+    const server = createServer({
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requestTimeout: TIME_LIMIT_MS,
+      headersTimeout: TIME_LIMIT_MS,
+      connectionsCheckingInterval: 1000,
+    })
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => {
       answer(request, deps.sources, options.version)
@@ -62,8 +67,11 @@ export class HttpDoor implements Resource {
     })
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error: NodeJS.ErrnoException) => {
-        const reason = error.code === 'EADDRINUSE' ? 'the port is in use; choose another with --http HOST:PORT, or --http off' : error.message
-        reject(new MoonMQError('SETTING_INVALID', { reason: `cannot listen for HTTP on ${options.host}:${options.port}: ${reason}` }, error))
+        const reason =
+          error.code === 'EADDRINUSE' ? 'the port is in use; choose another with --http HOST:PORT, or --http off' : error.message
+        reject(
+          new MoonMQError('SETTING_INVALID', { reason: `cannot listen for HTTP on ${options.host}:${options.port}: ${reason}` }, error),
+        )
       })
       server.listen({ host: options.host, port: options.port }, resolve)
     })
