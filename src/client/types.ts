@@ -1,0 +1,157 @@
+import type { Clock } from '../core/clock.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Random } from '../core/random.ts'
+import type { IsolationLevel, Resource } from '../core/types.ts'
+import type { Net, NetAddress } from '../io/net.ts'
+
+/** When the broker answers a produce: at once, after its sync, or after every in-sync replica has the record. */
+export type ProduceAcks = 'none' | 'leader' | 'all'
+
+export interface ClientOptions {
+  /** `host:port`, or the two apart. */
+  readonly address: string | NetAddress
+  /** Shown in the broker's log and group listings. */
+  readonly name?: string
+  /** Time to connect and log in, and for each request unless it says otherwise. Default 30,000. */
+  readonly timeoutMs?: number
+  /** Ends everything that the client waits for. */
+  readonly signal?: AbortSignal
+  readonly log?: Logger
+  /** What an embedded broker or a test passes in; the machine's own by default. */
+  readonly net?: Net
+  readonly clock?: Clock
+  readonly random?: Random
+}
+
+export interface RecordHeader {
+  readonly key: string
+  readonly value: Buffer | null
+}
+
+/** A record as it is read. Partition numbers start at 0. */
+export interface ClientRecord {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  readonly timestampMs: number
+  readonly key: Buffer | null
+  /** Null: a tombstone. */
+  readonly value: Buffer | null
+  readonly headers: readonly RecordHeader[]
+}
+
+/** Text is sent as UTF-8. */
+export type Bytes = string | Uint8Array
+
+export interface RecordToSend {
+  readonly key?: Bytes | null
+  readonly value: Bytes | null
+  readonly headers?: readonly { readonly key: string; readonly value: Bytes | null }[]
+  /** Chosen by the broker from the key when absent. */
+  readonly partition?: number
+}
+
+export interface Acked {
+  readonly partition: number
+  /** −1 with acks none. */
+  readonly offset: number
+}
+
+export interface ProducerOptions {
+  /** Default `leader`. */
+  readonly acks?: ProduceAcks
+  /** How long a record may wait for others. Default 0: what is sent within one turn of the loop travels together. */
+  readonly lingerMs?: number
+  /** A batch is sent when it reaches this. Default 128 KiB. */
+  readonly batchBytes?: number
+  /** Records that are sent and not acknowledged yet; `send` waits above it. Default 16 MiB. */
+  readonly maxPendingBytes?: number
+}
+
+export interface Producer extends Resource {
+  /** Resolves when the record is acknowledged. Records of one call order and partition keep their order. */
+  send(topic: string, record: RecordToSend): Promise<Acked>
+  sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]>
+  /** Resolves when everything sent so far is acknowledged. */
+  flush(): Promise<void>
+}
+
+/** Where a reader begins in each partition. */
+export type StartPosition = 'earliest' | 'latest' | { readonly offset: number } | { readonly timestampMs: number }
+
+export interface ReaderOptions {
+  readonly topic: string
+  /** All partitions when absent. */
+  readonly partitions?: readonly number[]
+  /** Default `earliest`. */
+  readonly from?: StartPosition
+  /** Goes on waiting for new records instead of ending at the high watermark found at the start. Default false. */
+  readonly follow?: boolean
+  readonly isolation?: IsolationLevel
+  /** Largest answer. Default 1 MiB. */
+  readonly maxBytes?: number
+  readonly signal?: AbortSignal
+}
+
+/** Reads without a group: nothing is committed. Order holds within a partition. */
+export interface Reader extends Resource, AsyncIterable<ClientRecord> {}
+
+export interface ConsumerOptions {
+  readonly group: string
+  readonly topics: readonly string[]
+  /** Records of one request. Default 500. */
+  readonly maxRecords?: number
+  readonly isolation?: IsolationLevel
+  /** `after`: a record is committed once the loop asks for the next one. `manual`: only `commit` commits. Default `after`. */
+  readonly commit?: 'after' | 'manual'
+  /** Pause between requests when there was nothing. Default 100. */
+  readonly idleMs?: number
+  readonly signal?: AbortSignal
+}
+
+/** Reads as a group from its committed offsets. */
+export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
+  /** Stores that the record, and all before it in its partition, are done. Resolves when that is synced. */
+  commit(record: ClientRecord): Promise<void>
+}
+
+export interface TopicSummary {
+  readonly name: string
+  readonly partitions: number
+}
+
+export interface PartitionDescription {
+  readonly partition: number
+  readonly earliest: number
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  readonly logEndOffset: number
+}
+
+export interface TopicDescription {
+  readonly name: string
+  readonly id: string
+  readonly partitions: readonly PartitionDescription[]
+  /** Only what was set, Kafka's names. */
+  readonly config: ReadonlyMap<string, string>
+}
+
+export interface Admin {
+  createTopic(name: string, options?: { partitions?: number; config?: Readonly<Record<string, string>> }): Promise<void>
+  /** By name; internal topics are left out. */
+  listTopics(): Promise<readonly TopicSummary[]>
+  describeTopic(name: string): Promise<TopicDescription>
+  deleteTopic(name: string): Promise<void>
+  /** `total` is the new number of partitions. */
+  createPartitions(name: string, total: number): Promise<void>
+}
+
+/** One connection's worth of MoonMQ over the native protocol; made by `connect`. */
+export interface Client extends Resource {
+  readonly admin: Admin
+  /** What the broker calls itself. */
+  readonly server: { readonly name: string; readonly version: string }
+  producer(options?: ProducerOptions): Producer
+  reader(options: ReaderOptions): Reader
+  consumer(options: ConsumerOptions): Consumer
+}
