@@ -1,0 +1,116 @@
+import { MoonMQError } from '../core/errors.ts'
+import { checkKafkaSetting, type KafkaSetting } from './kafka-setting.ts'
+import { nearest } from './nearest.ts'
+import { TOPIC_SETTINGS } from './topic-settings.ts'
+
+interface Extra {
+  readonly min?: number
+  readonly max?: number
+  readonly stored?: true
+}
+
+function row(name: string, type: KafkaSetting['type'], fallback: string | number, unit: string, extra: Extra, doc: string): KafkaSetting {
+  return {
+    name,
+    type,
+    default: String(fallback),
+    unit,
+    doc,
+    inForce: extra.stored !== true,
+    ...(extra.min === undefined ? {} : { min: extra.min }),
+    ...(extra.max === undefined ? {} : { max: extra.max }),
+  }
+}
+
+const INT_MAX = 2 ** 31 - 1
+
+/** Broker settings of their own. Those that are only the default of a topic setting are made from its row below. */
+const OWN: readonly KafkaSetting[] = [
+  row('auto.create.topics.enable', 'boolean', 'true', '', {}, 'Whether a Kafka client that asks for a missing topic creates it.'),
+  row('connections.max.idle.ms', 'long', 600_000, 'ms', { min: 1000 }, 'A Kafka connection without a request for so long is closed.'),
+  row('default.replication.factor', 'int', 1, '', { min: 1, max: 1 }, 'Replicas of a topic that is created without a number.'),
+  row('delete.topic.enable', 'boolean', 'true', '', {}, 'Whether topics can be deleted.'),
+  row('fetch.max.bytes', 'int', 57_671_680, 'bytes', { min: 1024 }, 'Most bytes of records in one answer to a fetch.'),
+  row(
+    'group.initial.rebalance.delay.ms',
+    'int',
+    0,
+    'ms',
+    { min: 0 },
+    'How long an empty group waits for more members after the first one has joined.',
+  ),
+  row('group.max.session.timeout.ms', 'int', 1_800_000, 'ms', { min: 1 }, 'Longest session timeout that a group member may ask for.'),
+  row('group.max.size', 'int', INT_MAX, 'members', { min: 1 }, 'Most members of one group.'),
+  row('group.min.session.timeout.ms', 'int', 1000, 'ms', { min: 1 }, 'Shortest session timeout that a group member may ask for.'),
+  row('num.partitions', 'int', 1, '', { min: 1, max: 100_000 }, 'Partitions of a topic that is created without a number.'),
+  row('offset.metadata.max.bytes', 'int', 4096, 'bytes', { min: 0 }, 'Largest note that may come with a committed offset.'),
+  row(
+    'offsets.retention.check.interval.ms',
+    'long',
+    600_000,
+    'ms',
+    { min: 1 },
+    'Time between two looks for committed offsets that have expired.',
+  ),
+  row('offsets.retention.minutes', 'int', 10_080, 'minutes', { min: 1 }, 'How long committed offsets of a group without members are kept.'),
+  row(
+    'offsets.topic.num.partitions',
+    'int',
+    50,
+    '',
+    { min: 1, max: 10_000 },
+    'Partitions of __consumer_offsets, fixed when the topic is made.',
+  ),
+  row('offsets.topic.segment.bytes', 'int', 104_857_600, 'bytes', { min: 1024 }, 'Size of a segment of __consumer_offsets.'),
+  row(
+    'producer.id.expiration.ms',
+    'int',
+    86_400_000,
+    'ms',
+    { min: 1 },
+    'How long a partition remembers an idempotent producer that sends nothing.',
+  ),
+  row('socket.request.max.bytes', 'int', 104_857_600, 'bytes', { min: 1024 }, 'Largest request of a Kafka client.'),
+]
+
+/** Broker settings under Kafka's dotted names, sorted: the block `kafka` of the settings file. */
+export const BROKER_SETTINGS: readonly KafkaSetting[] = [...OWN, ...topicDefaults()].sort((a, b) => (a.name < b.name ? -1 : 1))
+
+const BY_NAME: ReadonlyMap<string, KafkaSetting> = new Map(BROKER_SETTINGS.map((setting) => [setting.name, setting]))
+
+export function brokerSetting(name: string): KafkaSetting | undefined {
+  return BY_NAME.get(name)
+}
+
+/** The value in the form that is stored; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
+export function checkBrokerSetting(name: string, value: string): string {
+  const setting = BY_NAME.get(name)
+  if (setting) return checkKafkaSetting(setting, value)
+  const close = nearest(name, BY_NAME.keys())
+  const hint = close === null ? '' : `; did you mean ${close}?`
+  throw new MoonMQError('CONFIG_INVALID', { key: name, value, reason: `there is no such broker setting${hint}` })
+}
+
+/** Minutes and hours of a time are whole numbers of a coarser unit with the same default. */
+function topicDefaults(): KafkaSetting[] {
+  const rows: KafkaSetting[] = []
+  for (const topic of TOPIC_SETTINGS) {
+    for (const synonym of topic.broker) {
+      const { broker: _, ...shared } = topic
+      if (synonym.factor === 1) {
+        rows.push({ ...shared, name: synonym.name, doc: `Default of the topic setting ${topic.name}. ${topic.doc}` })
+        continue
+      }
+      rows.push({
+        name: synonym.name,
+        type: 'int',
+        default: String(Number(topic.default) / synonym.factor),
+        ...(topic.min === undefined ? {} : { min: topic.min }),
+        unit: synonym.factor === 60_000 ? 'minutes' : 'hours',
+        doc: `Default of the topic setting ${topic.name}, in ${synonym.factor === 60_000 ? 'minutes' : 'hours'}.`,
+        inForce: topic.inForce,
+      })
+    }
+  }
+  return rows
+}

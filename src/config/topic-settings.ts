@@ -1,0 +1,344 @@
+import { MoonMQError } from '../core/errors.ts'
+import { checkKafkaSetting, type KafkaSetting, kafkaNumber, LONG_MAX } from './kafka-setting.ts'
+import { nearest } from './nearest.ts'
+
+/** A broker setting that gives a topic setting its value when the topic has none of its own. */
+export interface BrokerSynonym {
+  readonly name: string
+  /** What one unit of it is in units of the topic setting: 60,000 for minutes to milliseconds. */
+  readonly factor: number
+}
+
+export interface TopicSetting extends KafkaSetting {
+  /** In the order in which they are asked. Empty: there is none. */
+  readonly broker: readonly BrokerSynonym[]
+}
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+interface Extra {
+  readonly min?: number
+  readonly max?: number
+  readonly values?: readonly string[]
+  readonly broker?: readonly (string | readonly [string, number])[]
+  readonly stored?: true
+}
+
+function row(name: string, type: KafkaSetting['type'], fallback: string | number, unit: string, extra: Extra, doc: string): TopicSetting {
+  const broker = (extra.broker ?? []).map((entry) =>
+    typeof entry === 'string' ? { name: entry, factor: 1 } : { name: entry[0], factor: entry[1] },
+  )
+  return {
+    name,
+    type,
+    default: String(fallback),
+    unit,
+    doc,
+    broker,
+    inForce: extra.stored !== true,
+    ...(extra.min === undefined ? {} : { min: extra.min }),
+    ...(extra.max === undefined ? {} : { max: extra.max }),
+    ...(extra.values === undefined ? {} : { values: extra.values }),
+  }
+}
+
+const CODECS = ['uncompressed', 'gzip', 'snappy', 'lz4', 'zstd', 'producer']
+
+/**
+ * Every topic setting by Kafka's name, sorted, and what MoonMQ adds under `moonmq.*` (DESIGN D7). Defaults are Kafka's but for
+ * `flush.messages`: a record counts only when it is on disk (DESIGN D5).
+ */
+export const TOPIC_SETTINGS: readonly TopicSetting[] = [
+  row(
+    'cleanup.policy',
+    'list',
+    'delete',
+    '',
+    { values: ['delete', 'compact'], broker: ['log.cleanup.policy'], stored: true },
+    'What happens to old records: delete whole segments, keep the last record of each key, or both.',
+  ),
+  row(
+    'compression.gzip.level',
+    'int',
+    -1,
+    '',
+    { min: -1, max: 9, broker: ['compression.gzip.level'], stored: true },
+    'Level of gzip when the broker compresses; -1 = the library decides.',
+  ),
+  row(
+    'compression.lz4.level',
+    'int',
+    9,
+    '',
+    { min: 1, max: 17, broker: ['compression.lz4.level'], stored: true },
+    'Level of lz4 when the broker compresses.',
+  ),
+  row(
+    'compression.type',
+    'string',
+    'producer',
+    '',
+    { values: CODECS, broker: ['compression.type'] },
+    'Codec of the stored batches; producer = as they came.',
+  ),
+  row(
+    'compression.zstd.level',
+    'int',
+    3,
+    '',
+    { min: -131072, max: 22, broker: ['compression.zstd.level'], stored: true },
+    'Level of zstd when the broker compresses.',
+  ),
+  row(
+    'delete.retention.ms',
+    'long',
+    DAY_MS,
+    'ms',
+    { min: 0, broker: ['log.cleaner.delete.retention.ms'], stored: true },
+    'How long a compacted topic keeps the marker of a deleted key.',
+  ),
+  row(
+    'file.delete.delay.ms',
+    'long',
+    60_000,
+    'ms',
+    { min: 0, broker: ['log.segment.delete.delay.ms'], stored: true },
+    'Time between a segment leaving the log and its file going away.',
+  ),
+  row(
+    'flush.messages',
+    'long',
+    1,
+    'records',
+    { min: 1, broker: ['log.flush.interval.messages'] },
+    '1 = a record is acknowledged and readable after its sync. More = acknowledged at once, synced in the background after so many records: a power cut may take back what was acknowledged.',
+  ),
+  row(
+    'flush.ms',
+    'long',
+    LONG_MAX,
+    'ms',
+    { min: 0, broker: ['log.flush.interval.ms', 'log.flush.scheduler.interval.ms'] },
+    'With flush.messages above 1: longest time before a background sync.',
+  ),
+  row(
+    'follower.replication.throttled.replicas',
+    'list',
+    '',
+    '',
+    { stored: true },
+    'Replicas whose fetching is throttled: partition:broker, or *.',
+  ),
+  row(
+    'index.interval.bytes',
+    'int',
+    4096,
+    'bytes',
+    { min: 0, broker: ['log.index.interval.bytes'] },
+    'Bytes of log between two index entries; 0 = an entry for every batch.',
+  ),
+  row(
+    'leader.replication.throttled.replicas',
+    'list',
+    '',
+    '',
+    { stored: true },
+    'Replicas whose serving is throttled: partition:broker, or *.',
+  ),
+  row(
+    'max.compaction.lag.ms',
+    'long',
+    LONG_MAX,
+    'ms',
+    { min: 1, broker: ['log.cleaner.max.compaction.lag.ms'], stored: true },
+    'Longest time a record may wait before compaction looks at it.',
+  ),
+  row(
+    'max.message.bytes',
+    'int',
+    1_048_588,
+    'bytes',
+    { min: 0, broker: ['message.max.bytes'] },
+    'Largest record batch that is accepted, as it is stored.',
+  ),
+  row(
+    'message.timestamp.after.max.ms',
+    'long',
+    HOUR_MS,
+    'ms',
+    { min: 0, broker: ['log.message.timestamp.after.max.ms'] },
+    'How far in the future the time of a record may lie.',
+  ),
+  row(
+    'message.timestamp.before.max.ms',
+    'long',
+    LONG_MAX,
+    'ms',
+    { min: 0, broker: ['log.message.timestamp.before.max.ms'] },
+    'How far in the past the time of a record may lie.',
+  ),
+  row(
+    'message.timestamp.type',
+    'string',
+    'CreateTime',
+    '',
+    { values: ['CreateTime', 'LogAppendTime'], broker: ['log.message.timestamp.type'] },
+    "Whose clock stamps a record: the producer's or the broker's.",
+  ),
+  row(
+    'min.cleanable.dirty.ratio',
+    'double',
+    0.5,
+    '',
+    { min: 0, max: 1, broker: ['log.cleaner.min.cleanable.ratio'], stored: true },
+    'Share of uncompacted bytes that starts a compaction.',
+  ),
+  row(
+    'min.compaction.lag.ms',
+    'long',
+    0,
+    'ms',
+    { min: 0, broker: ['log.cleaner.min.compaction.lag.ms'], stored: true },
+    'Time during which a record is safe from compaction.',
+  ),
+  row(
+    'min.insync.replicas',
+    'int',
+    1,
+    '',
+    { min: 1, broker: ['min.insync.replicas'] },
+    'In-sync replicas below which acks=all is refused.',
+  ),
+  row(
+    'moonmq.partitioner',
+    'string',
+    'fnv1a',
+    '',
+    { values: ['fnv1a', 'murmur2'] },
+    'Hash that maps a key to a partition where the broker chooses it: native and HTTP doors. Kafka clients hash for themselves; murmur2 is what most of them use.',
+  ),
+  row(
+    'moonmq.storage',
+    'string',
+    'disk',
+    '',
+    { values: ['disk', 'memory'], stored: true },
+    'Where the log lives; memory = gone when the broker stops.',
+  ),
+  row(
+    'preallocate',
+    'boolean',
+    'false',
+    '',
+    { broker: ['log.preallocate'], stored: true },
+    'Files grow as they are written; kept for tools that set it.',
+  ),
+  row(
+    'retention.bytes',
+    'long',
+    -1,
+    'bytes',
+    { min: -1, broker: ['log.retention.bytes'], stored: true },
+    'Bytes of a partition above which its oldest segments go; -1 = no limit.',
+  ),
+  row(
+    'retention.ms',
+    'long',
+    7 * DAY_MS,
+    'ms',
+    { min: -1, broker: ['log.retention.ms', ['log.retention.minutes', 60_000], ['log.retention.hours', HOUR_MS]], stored: true },
+    'Age above which a segment goes; -1 = no limit.',
+  ),
+  row(
+    'segment.bytes',
+    'int',
+    1_073_741_824,
+    'bytes',
+    { min: 14, broker: ['log.segment.bytes'] },
+    'Size at which the log goes on in a new segment file.',
+  ),
+  row(
+    'segment.index.bytes',
+    'int',
+    10_485_760,
+    'bytes',
+    { min: 12, broker: ['log.index.size.max.bytes'] },
+    'Largest size of an index; a full index starts a new segment.',
+  ),
+  row(
+    'segment.jitter.ms',
+    'long',
+    0,
+    'ms',
+    { min: 0, broker: ['log.roll.jitter.ms', ['log.roll.jitter.hours', HOUR_MS]], stored: true },
+    'Most that is taken off segment.ms at random, so that not all logs roll at once.',
+  ),
+  row(
+    'segment.ms',
+    'long',
+    7 * DAY_MS,
+    'ms',
+    { min: 1, broker: ['log.roll.ms', ['log.roll.hours', HOUR_MS]] },
+    'Age at which the log goes on in a new segment file.',
+  ),
+  row(
+    'unclean.leader.election.enable',
+    'boolean',
+    'false',
+    '',
+    { broker: ['unclean.leader.election.enable'], stored: true },
+    'Whether a replica that is not in sync may lead, losing records.',
+  ),
+]
+
+const BY_NAME: ReadonlyMap<string, TopicSetting> = new Map(TOPIC_SETTINGS.map((setting) => [setting.name, setting]))
+
+export function topicSetting(name: string): TopicSetting | undefined {
+  return BY_NAME.get(name)
+}
+
+/** The value in the form that is stored; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
+export function checkTopicSetting(name: string, value: string): string {
+  const setting = BY_NAME.get(name)
+  if (setting) return checkKafkaSetting(setting, value)
+  const close = nearest(name, BY_NAME.keys())
+  const hint = close === null ? '' : `; did you mean ${close}?`
+  throw new MoonMQError('CONFIG_INVALID', { key: name, value, reason: `there is no such topic setting${hint}` })
+}
+
+/** Where a value comes from, strongest first. */
+export type TopicValueSource = 'topic' | 'broker' | 'default'
+
+export interface TopicValue {
+  readonly value: string
+  readonly source: TopicValueSource
+  /** The broker setting that gave it, in its own unit; null unless `source` is broker. */
+  readonly brokerName: string | null
+}
+
+/**
+ * The value in force: the topic's own, else the first broker synonym that was set, else the default. `broker` holds only broker
+ * settings that somebody set; defaults do not belong in it.
+ */
+export function resolveTopicSetting(
+  setting: TopicSetting,
+  topic: ReadonlyMap<string, string>,
+  broker: ReadonlyMap<string, string>,
+): TopicValue {
+  const own = topic.get(setting.name)
+  if (own !== undefined) return { value: own, source: 'topic', brokerName: null }
+  for (const synonym of setting.broker) {
+    const value = broker.get(synonym.name)
+    if (value === undefined) continue
+    return { value: converted(value, synonym.factor), source: 'broker', brokerName: synonym.name }
+  }
+  return { value: setting.default, source: 'default', brokerName: null }
+}
+
+/** −1 stays −1: "no limit" has no unit. */
+function converted(value: string, factor: number): string {
+  if (factor === 1) return value
+  const number = kafkaNumber(value)
+  return number < 0 ? value : String(number * factor)
+}
