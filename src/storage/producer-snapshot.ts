@@ -1,8 +1,11 @@
 import { crc32c } from '../core/crc32c.ts'
 import { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
 import { ByteReader } from '../core/reader.ts'
 import { NO_OFFSET, NO_SEQUENCE } from '../core/types.ts'
 import { ByteWriter } from '../core/writer.ts'
+import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
 import { MAX_SEQUENCE } from '../record/batch.ts'
 import { PRODUCER_BATCHES_KEPT } from './producer-state.ts'
 import type { ProducerBatch, ProducerEntry } from './types.ts'
@@ -126,4 +129,69 @@ function merge(producers: Map<number, SnapshotProducer>, entry: SnapshotEntry): 
 /** The sequence `delta` places before `sequence`; 2^31 − 1 comes before 0. */
 function sequenceBefore(sequence: number, delta: number): number {
   return sequence >= delta ? sequence - delta : sequence + MAX_SEQUENCE + 1 - delta
+}
+
+const MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
+const SNAPSHOT_NAME = /^(\d{20})\.snapshot$/
+
+export function producerSnapshotName(endOffset: number): string {
+  return `${String(endOffset).padStart(20, '0')}.snapshot`
+}
+
+/** The end offset in a snapshot's name, or null when it is another file. */
+export function producerSnapshotOffset(name: string): number | null {
+  const match = SNAPSHOT_NAME.exec(name)
+  const offset = Number(match?.[1] ?? Number.NaN)
+  return Number.isSafeInteger(offset) ? offset : null
+}
+
+/** Writes the snapshot of a log that ends at `endOffset`; durable when it resolves. */
+export function writeProducerSnapshot(disk: Disk, directory: string, endOffset: number, producers: Iterable<ProducerEntry>): Promise<void> {
+  return writeFileAtomically(disk, `${directory}/${producerSnapshotName(endOffset)}`, [encodeProducerSnapshot(producers)])
+}
+
+/**
+ * The newest whole snapshot at or below `maxOffset`; null when there is none, and the log must be folded from its start. Damaged ones
+ * and those above `maxOffset`, which tell of records that the log no longer has, are removed: they can be made again.
+ */
+export async function loadProducerSnapshot(
+  deps: { disk: Disk; log: Logger },
+  options: { directory: string; maxOffset: number },
+): Promise<{ readonly endOffset: number; readonly producers: readonly ProducerEntry[] } | null> {
+  const { disk, log } = deps
+  for (const endOffset of (await listProducerSnapshots(disk, options.directory)).reverse()) {
+    const path = `${options.directory}/${producerSnapshotName(endOffset)}`
+    if (endOffset <= options.maxOffset) {
+      try {
+        const bytes = await readSmallFile(disk, path, MAX_SNAPSHOT_BYTES)
+        if (bytes !== null) return { endOffset, producers: decodeProducerSnapshot(bytes, { file: path, endOffset }) }
+      } catch (error) {
+        if (!(error instanceof MoonMQError)) throw error
+        log.warn('storage.snapshot_damaged', 'a producer snapshot is damaged; an older one or the log itself takes its place', {
+          file: path,
+          reason: error.message,
+        })
+      }
+    }
+    await disk.removeFile(path)
+  }
+  return null
+}
+
+/** End offsets of the snapshots in a partition's folder, ascending. */
+export async function listProducerSnapshots(disk: Disk, directory: string): Promise<number[]> {
+  const offsets: number[] = []
+  for (const entry of await disk.list(directory)) {
+    const offset = producerSnapshotOffset(entry.name)
+    if (offset !== null && entry.kind === 'file') offsets.push(offset)
+  }
+  return offsets
+}
+
+/** Removes the snapshots below `offset`, but the newest of all, from which the next start begins. */
+export async function removeOldProducerSnapshots(disk: Disk, directory: string, offset: number): Promise<void> {
+  const all = await listProducerSnapshots(disk, directory)
+  for (const each of all.slice(0, -1)) {
+    if (each < offset) await disk.removeFile(`${directory}/${producerSnapshotName(each)}`)
+  }
 }

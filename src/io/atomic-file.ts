@@ -1,0 +1,48 @@
+import { MoonMQError } from '../core/errors.ts'
+import type { Disk } from './disk.ts'
+import { systemCode } from './system-error.ts'
+
+/** The directory that a path lies in. */
+export function directoryOf(path: string): string {
+  const slash = path.lastIndexOf('/')
+  return slash <= 0 ? '/' : path.slice(0, slash)
+}
+
+/**
+ * Replaces a file so that a crash leaves the old bytes or the new ones, never a mixture: temporary file, its sync, rename, sync of
+ * the directory. Durable when it resolves. Two writers of one path must not run at once; they share the temporary name.
+ */
+export async function writeFileAtomically(disk: Disk, path: string, parts: readonly Buffer[]): Promise<void> {
+  const temporary = `${path}.tmp`
+  const file = await disk.open(temporary, 'write')
+  try {
+    await file.truncate(0)
+    await file.write(parts, 0)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  await disk.rename(temporary, path)
+  await disk.syncDirectory(directoryOf(path))
+}
+
+/** All bytes of a file, or null when it is missing. Throws DATA_DAMAGED, before memory is taken, when it is larger than `maxBytes`. */
+export async function readSmallFile(disk: Disk, path: string, maxBytes: number): Promise<Buffer | null> {
+  let file: Awaited<ReturnType<Disk['open']>>
+  try {
+    file = await disk.open(path, 'read')
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return null
+    throw error
+  }
+  try {
+    if (file.sizeBytes > maxBytes) {
+      throw new MoonMQError('DATA_DAMAGED', { path, reason: `it has ${file.sizeBytes} bytes, more than the ${maxBytes} it can have` })
+    }
+    const bytes = Buffer.alloc(file.sizeBytes)
+    const size = await file.read(bytes, 0)
+    return size === bytes.length ? bytes : bytes.subarray(0, size)
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,164 @@
+import { MoonMQError } from '../core/errors.ts'
+import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
+
+/** What a lock must know of the machine and its processes. */
+export interface LockHost {
+  readonly pid: number
+  /** When this process started, in whatever unit the machine has; only equality counts. */
+  readonly processStartTime: string | number
+  readonly bootId: string
+  readonly hostname: string
+  /** The start time of a process that runs, null when none has this number, undefined when it cannot be told. */
+  startTimeOf(pid: number): string | number | null | undefined
+}
+
+/** The holder as the lock file names it. */
+export interface LockHolder {
+  readonly pid: number
+  readonly processStartTime: string
+  readonly bootId: string
+  readonly hostname: string
+}
+
+export const LOCK_NAME = 'moonmq.lock'
+const TAKEOVER_NAME = 'moonmq.lock-takeover'
+const MAX_BYTES = 4096
+const FORMAT = 'moonmq-lock 1'
+
+/**
+ * Keeps a second broker off a data folder. The lock is a file that names its holder; it is stale when the machine was booted since,
+ * or when no process with that number and start time runs. A holder on another machine (a shared folder) cannot be looked up, so its
+ * lock is never stale: it must be removed by hand.
+ */
+export class DataFolderLock {
+  readonly #disk: Disk
+  readonly #path: string
+  readonly #text: string
+  #held = true
+
+  private constructor(disk: Disk, path: string, text: string) {
+    this.#disk = disk
+    this.#path = path
+    this.#text = text
+  }
+
+  /** Throws DATA_FOLDER_LOCKED naming the holder. The folder must exist. */
+  static async acquire(deps: { disk: Disk; host: LockHost }, folder: string): Promise<DataFolderLock> {
+    const { disk, host } = deps
+    const path = `${folder}/${LOCK_NAME}`
+    const text = encodeLock(host)
+    if (!(await createFile(disk, path, text))) await takeOver(disk, host, folder, text)
+    await disk.syncDirectory(folder)
+    const lock = new DataFolderLock(disk, path, text)
+    const holder = await readSmallFile(disk, path, MAX_BYTES)
+    if (holder?.toString('utf8') !== text) {
+      lock.#held = false
+      throw lockedBy(folder, holder)
+    }
+    return lock
+  }
+
+  /** Gives the folder free. The last thing a broker does. */
+  async release(): Promise<void> {
+    if (!this.#held) return
+    this.#held = false
+    const holder = await readSmallFile(this.#disk, this.#path, MAX_BYTES)
+    // Someone who took the lock over, by hand or by mistake, keeps it.
+    if (holder?.toString('utf8') === this.#text) await this.#disk.removeFile(this.#path)
+  }
+
+  close(): Promise<void> {
+    return this.release()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
+  }
+}
+
+/** The process that holds a data folder, or null: for tools that must not touch a folder in use. Damaged counts as not held. */
+export async function dataFolderHolder(deps: { disk: Disk; host: LockHost }, folder: string): Promise<LockHolder | null> {
+  const bytes = await readSmallFile(deps.disk, `${folder}/${LOCK_NAME}`, MAX_BYTES)
+  const holder = bytes === null ? null : decodeLock(bytes)
+  return holder !== null && !isStale(deps.host, holder) ? holder : null
+}
+
+export function encodeLock(host: LockHost): string {
+  return `${FORMAT}\npid=${host.pid}\nstarted=${host.processStartTime}\nboot=${host.bootId}\nhost=${host.hostname}\n`
+}
+
+/** Null when the bytes are not a lock: a file that a crash left empty for example. */
+export function decodeLock(bytes: Buffer): LockHolder | null {
+  const lines = bytes.toString('utf8').split('\n')
+  const field = (index: number, name: string) => {
+    const line = lines[index]
+    return line?.startsWith(`${name}=`) ? line.slice(name.length + 1) : null
+  }
+  const pid = Number(field(1, 'pid') ?? Number.NaN)
+  const processStartTime = field(2, 'started')
+  const bootId = field(3, 'boot')
+  const hostname = field(4, 'host')
+  if (lines[0] !== FORMAT || lines.length !== 6 || lines[5] !== '') return null
+  if (!Number.isSafeInteger(pid) || pid <= 0 || processStartTime === null || bootId === null || hostname === null) return null
+  return { pid, processStartTime, bootId, hostname }
+}
+
+function isStale(host: LockHost, holder: LockHolder): boolean {
+  if (holder.hostname !== host.hostname) return false
+  if (holder.bootId !== host.bootId) return true
+  const started = host.startTimeOf(holder.pid)
+  return started === null || (started !== undefined && String(started) !== holder.processStartTime)
+}
+
+async function createFile(disk: Disk, path: string, text: string): Promise<boolean> {
+  let file: Awaited<ReturnType<Disk['open']>>
+  try {
+    file = await disk.open(path, 'create')
+  } catch (error) {
+    if (systemCode(error) === 'EEXIST') return false
+    throw error
+  }
+  try {
+    await file.write([Buffer.from(text, 'utf8')], 0)
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  return true
+}
+
+/**
+ * Puts our name in the place of a holder that is gone. Two brokers may see the same stale lock, so only the one that creates the
+ * takeover file may replace it, and looks at the lock again once it has.
+ */
+async function takeOver(disk: Disk, host: LockHost, folder: string, text: string): Promise<void> {
+  const path = `${folder}/${LOCK_NAME}`
+  const takeover = `${folder}/${TAKEOVER_NAME}`
+  await refuseLiving(disk, host, folder)
+  if (!(await createFile(disk, takeover, text))) {
+    const other = decodeLock((await readSmallFile(disk, takeover, MAX_BYTES)) ?? Buffer.alloc(0))
+    if (other !== null && !isStale(host, other)) throw new MoonMQError('DATA_FOLDER_LOCKED', { path: folder, pid: other.pid })
+    await disk.removeFile(takeover)
+    if (!(await createFile(disk, takeover, text))) throw new MoonMQError('DATA_FOLDER_LOCKED', { path: folder, pid: '?' })
+  }
+  try {
+    await refuseLiving(disk, host, folder)
+    await writeFileAtomically(disk, path, [Buffer.from(text, 'utf8')])
+  } finally {
+    await disk.removeFile(takeover)
+  }
+}
+
+async function refuseLiving(disk: Disk, host: LockHost, folder: string): Promise<void> {
+  const bytes = await readSmallFile(disk, `${folder}/${LOCK_NAME}`, MAX_BYTES)
+  const holder = bytes === null ? null : decodeLock(bytes)
+  if (holder !== null && !isStale(host, holder)) throw lockedBy(folder, bytes)
+}
+
+function lockedBy(folder: string, bytes: Buffer | null): MoonMQError {
+  const holder = bytes === null ? null : decodeLock(bytes)
+  const pid = holder === null ? '?' : holder.hostname === '' ? holder.pid : `${holder.pid} on ${holder.hostname}`
+  return new MoonMQError('DATA_FOLDER_LOCKED', { path: folder, pid })
+}
