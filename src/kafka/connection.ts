@@ -1,0 +1,425 @@
+import type { RequestContext } from '../broker/context.ts'
+import type { BrokerPorts } from '../broker/ports.ts'
+import type { Clock, Timer } from '../core/clock.ts'
+import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
+import { KIB } from '../core/limits.ts'
+import type { LogFields, Logger } from '../core/logger.ts'
+import type { AcceptInfo } from '../io/door.ts'
+import type { NetAddress, NetConnection, NetHandlers } from '../io/net.ts'
+import { advertisedFor } from './advertised.ts'
+import type { DecodedRequest, Dispatch } from './dispatch.ts'
+import { type FrameBudget, FrameReader } from './frames.ts'
+import { type Answer, type KafkaCall, Later, NO_ANSWER } from './handler.ts'
+import { giveBack, type OpenReply, Replies } from './replies.ts'
+
+export interface ConnectionLimits {
+  /** Kafka's `socket.request.max.bytes`. */
+  readonly maxRequestBytes: number
+  /** The same before the first valid request. */
+  readonly maxFirstRequestBytes: number
+  /** Kafka's `connections.max.idle.ms`: without a whole request and without an answer taken. */
+  readonly idleMs: number
+  /** Time to the first valid request. */
+  readonly firstRequestMs: number
+  /** Requests, and bytes of them, that may await their answers before the next is started. */
+  readonly maxOpenRequests: number
+  readonly maxOpenBytes: number
+  /** Input that may wait behind a request before the socket is paused. */
+  readonly maxWaitingBytes: number
+  /** Answers that the peer has not taken before no further request is started. */
+  readonly maxQueuedBytes: number
+}
+
+export interface ConnectionDeps {
+  readonly broker: BrokerPorts
+  readonly clock: Clock
+  readonly log: Logger
+  readonly dispatch: Dispatch
+  readonly budget: FrameBudget
+  /** Principal of a connection without login. */
+  readonly principal: string
+  readonly served: (apiName: string) => void
+  readonly closed: (connection: KafkaConnection, reason: string) => void
+}
+
+/** How long a peer may take to read the last answers of a connection that is being closed. */
+const LINGER_MS = 5_000
+/** Answers of one turn are sent together, unless they reach this much. */
+const FLUSH_BYTES = 256 * KIB
+
+/**
+ * One Kafka connection. Its requests run strictly one after another (DESIGN section 4); only Produce lets the next one start while
+ * its answer is outstanding, and every other request waits until all earlier answers are sent. Owns the socket, the frames read
+ * from it and the order of its answers.
+ */
+export class KafkaConnection implements NetHandlers {
+  readonly #deps: ConnectionDeps
+  readonly #limits: ConnectionLimits
+  readonly #socket: NetConnection
+  readonly #info: AcceptInfo
+  readonly #advertised: NetAddress
+  readonly #frames: FrameReader
+  readonly #replies = new Replies()
+  readonly #abort = new AbortController()
+  #context: RequestContext
+  #timer: Timer | null = null
+  #lastActivityMs: number
+  #valid = false
+  /** A request other than Produce runs. */
+  #busy = false
+  /** A frame that was cut and must wait for earlier answers. */
+  #held: Buffer | null = null
+  #paused = false
+  #flushQueued = false
+  #peerEnded = false
+  /** No further request is started: the broker stops, the peer is done, or a request was refused. */
+  #ending: string | null = null
+  #ended = false
+  #closed = false
+
+  constructor(deps: ConnectionDeps, limits: ConnectionLimits, socket: NetConnection, info: AcceptInfo) {
+    this.#deps = deps
+    this.#limits = limits
+    this.#socket = socket
+    this.#info = info
+    this.#advertised = advertisedFor(info.advertised, socket.local)
+    this.#frames = new FrameReader(deps.budget, Math.min(limits.maxFirstRequestBytes, limits.maxRequestBytes))
+    this.#lastActivityMs = deps.clock.monotonicMs()
+    this.#context = this.#contextFor('')
+  }
+
+  /** Begins with the bytes that the listener has read already. */
+  start(head: Buffer): void {
+    this.#armTimer(this.#limits.firstRequestMs)
+    this.#socket.start(this)
+    this.data(head)
+  }
+
+  data(bytes: Buffer): void {
+    if (this.#ending !== null || this.#closed) return
+    this.#frames.push(bytes)
+    this.#pump()
+    this.#flush()
+    if (!this.#paused && this.#frames.waitingBytes > this.#limits.maxWaitingBytes) {
+      this.#paused = true
+      this.#socket.pause()
+    }
+  }
+
+  drain(): void {
+    this.#lastActivityMs = this.#deps.clock.monotonicMs()
+    this.#pump()
+    this.#flush()
+  }
+
+  end(): void {
+    // Whoever has sent its last byte may still read answers to what it sent; parked requests have nothing to wait for any more.
+    this.#peerEnded = true
+    this.#abort.abort()
+    this.#pump()
+    this.#flush()
+  }
+
+  closed(error: Error | null): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#timer?.cancel()
+    this.#abort.abort()
+    this.#frames.close()
+    this.#held = null
+    this.#replies.clear()
+    if (error !== null) this.#deps.log.debug('kafka.connection_broke', `connection broke: ${error.message}`, this.#fields())
+    this.#deps.closed(this, this.#ending ?? (error === null ? 'peer_closed' : 'broken'))
+  }
+
+  /** Answers what runs, then closes. Requests that have arrived but not begun are dropped; parked ones end at once. */
+  stop(reason: string): void {
+    if (this.#ending !== null || this.#closed) return
+    this.#ending = reason
+    this.#abort.abort()
+    this.#endWhenQuiet()
+  }
+
+  destroy(reason: string): void {
+    this.#ending ??= reason
+    this.#socket.destroy()
+  }
+
+  #pump(): void {
+    while (this.#ending === null && !this.#closed && this.#mayStart()) {
+      let frame: Buffer | null
+      try {
+        frame = this.#held ?? this.#frames.next()
+      } catch (error) {
+        this.#refuseStream(asMoonMQError(error))
+        return
+      }
+      if (frame === null) break
+      this.#held = null
+      this.#lastActivityMs = this.#deps.clock.monotonicMs()
+      this.#begin(frame)
+      if (this.#replies.readyBytes > FLUSH_BYTES) this.#flush()
+    }
+    if (this.#paused && this.#frames.waitingBytes <= this.#limits.maxWaitingBytes / 2) {
+      this.#paused = false
+      this.#socket.resume()
+    }
+  }
+
+  #mayStart(): boolean {
+    if (this.#busy || this.#socket.queuedBytes > this.#limits.maxQueuedBytes) return false
+    // Everything that is not Produce waits for earlier answers, and so does what the table refuses.
+    if (this.#held !== null) return this.#replies.unready === 0
+    return this.#replies.count < this.#limits.maxOpenRequests && this.#replies.unreadyBytes < this.#limits.maxOpenBytes
+  }
+
+  #begin(frame: Buffer): void {
+    if (this.#replies.unready > 0 && !isProduce(frame)) {
+      this.#held = frame
+      return
+    }
+    let request: ReturnType<Dispatch['decode']>
+    try {
+      request = this.#deps.dispatch.decode(frame)
+    } catch (error) {
+      if (this.#replies.unready > 0) this.#held = frame
+      else this.#refuseStream(asMoonMQError(error))
+      return
+    }
+    const reply = this.#replies.begin(frame.length)
+    if (request.route === null) {
+      this.#replies.ready(reply, this.#deps.dispatch.encodeDowngrade(request.correlationId))
+      return
+    }
+    this.#accepted()
+    this.#run(request, reply)
+  }
+
+  /** The first valid request stands for a login where there is none: full frame size, no limit per address. */
+  #accepted(): void {
+    if (this.#valid) return
+    this.#valid = true
+    this.#frames.maxFrameBytes = this.#limits.maxRequestBytes
+    this.#info.loggedIn()
+    this.#armTimer(this.#limits.idleMs)
+  }
+
+  #run(request: DecodedRequest, reply: OpenReply): void {
+    const { api } = request.route
+    this.#deps.served(api.name)
+    if (this.#context.clientId !== request.clientId) this.#context = this.#contextFor(request.clientId)
+    const call: KafkaCall = {
+      version: request.route.version,
+      context: this.#context,
+      broker: this.#deps.broker,
+      advertised: this.#advertised,
+      clock: this.#deps.clock,
+      log: this.#deps.log,
+      offer: this.#deps.dispatch.offer,
+      afterSent: (run) => {
+        if (reply.afterSent === null) reply.afterSent = [run]
+        else reply.afterSent.push(run)
+      },
+    }
+    let answer: Answer<unknown> | Promise<Answer<unknown>>
+    try {
+      answer = api.handle(call, request.body)
+    } catch (error) {
+      this.#failed(error, call, request, reply)
+      return
+    }
+    if (!(answer instanceof Promise)) {
+      this.#answered(answer, call, request, reply)
+      return
+    }
+    this.#busy = true
+    answer.then(
+      (settled) => {
+        this.#busy = false
+        this.#answered(settled, call, request, reply)
+        this.#resume()
+      },
+      (error: unknown) => {
+        this.#busy = false
+        this.#failed(error, call, request, reply)
+        this.#resume()
+      },
+    )
+  }
+
+  #answered(answer: Answer<unknown>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
+    if (answer === NO_ANSWER) {
+      this.#replies.ready(reply, [])
+      return
+    }
+    if (!(answer instanceof Later)) {
+      this.#encode(answer, request, reply)
+      return
+    }
+    answer.response.then(
+      (response) => {
+        this.#encode(response, request, reply)
+        this.#resume()
+      },
+      (error: unknown) => {
+        this.#failed(error, call, request, reply)
+        this.#resume()
+      },
+    )
+  }
+
+  #encode(response: unknown, request: DecodedRequest, reply: OpenReply): void {
+    if (this.#closed) {
+      giveBack(reply)
+      return
+    }
+    try {
+      this.#replies.ready(reply, this.#deps.dispatch.encode(request.route, request.correlationId, response))
+    } catch (error) {
+      this.#replies.ready(reply, [])
+      this.#deps.log.error('kafka.answer_failed', `the ${request.route.api.name} answer cannot be written: ${message(error)}`, {
+        ...this.#fields(),
+        version: request.route.version,
+        stack: stack(error),
+      })
+      this.#lose('answer_failed')
+    }
+  }
+
+  #failed(cause: unknown, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
+    const error = asMoonMQError(cause)
+    const { api, version } = request.route
+    if (error.code === 'INTERNAL') {
+      const fields = { ...this.#fields(), version, stack: stack(error.cause ?? error) }
+      this.#deps.log.error('kafka.request_failed', `${api.name} failed: ${error.message}`, fields)
+    }
+    let response: unknown
+    try {
+      response = api.refuse(error, request.body, call)
+    } catch (second) {
+      this.#deps.log.error('kafka.request_failed', `${api.name} has no answer to its failure: ${message(second)}`, this.#fields())
+      response = null
+    }
+    if (response !== null) {
+      this.#encode(response, request, reply)
+      return
+    }
+    this.#replies.ready(reply, [])
+    this.#deps.log.debug('kafka.request_refused', `connection closed after ${api.name}: ${error.message}`, this.#fields())
+    this.#lose('request_refused')
+  }
+
+  /** After an answer became ready outside of `data`: one write for all that became ready in this turn. */
+  #resume(): void {
+    if (this.#closed || this.#flushQueued) return
+    this.#flushQueued = true
+    queueMicrotask(() => {
+      this.#flushQueued = false
+      if (this.#closed) return
+      this.#flush()
+      this.#pump()
+      this.#flush()
+    })
+  }
+
+  #flush(): void {
+    if (this.#closed) return
+    this.#sendReady()
+    if (this.#peerEnded && this.#replies.count === 0 && !this.#busy && this.#held === null && this.#frames.waitingBytes === 0) {
+      this.#ending ??= 'peer_closed'
+    }
+    if (this.#ending !== null) this.#endWhenQuiet()
+  }
+
+  #sendReady(): void {
+    const ready = this.#replies.takeReady()
+    if (ready === null) return
+    const { parts, afterSent } = ready
+    this.#lastActivityMs = this.#deps.clock.monotonicMs()
+    const sent = () => {
+      for (const run of afterSent) run()
+    }
+    if (parts.length === 0) sent()
+    else if (afterSent.length === 0) this.#socket.send(parts)
+    else this.#socket.send(parts, sent)
+  }
+
+  #endWhenQuiet(): void {
+    if (this.#ended || this.#closed || this.#busy) return
+    this.#sendReady()
+    if (this.#replies.count > 0) return
+    this.#ended = true
+    this.#frames.close()
+    this.#timer?.cancel()
+    this.#timer = this.#deps.clock.setTimer(LINGER_MS, () => this.#socket.destroy())
+    this.#socket.end()
+  }
+
+  /** The stream cannot be read on: earlier answers go out, then the connection closes without one to this request. */
+  #refuseStream(error: MoonMQError): void {
+    this.#deps.log.warn('kafka.request_unreadable', `connection closed: ${error.message}`, this.#fields())
+    this.#lose(error.code === 'UNSUPPORTED_VERSION' || error.code === 'UNKNOWN_OP' ? 'unsupported' : 'malformed')
+  }
+
+  #lose(reason: string): void {
+    if (this.#ending !== null) return
+    this.#ending = reason
+    this.#abort.abort()
+    this.#endWhenQuiet()
+  }
+
+  /** One timer a connection, set again by what it finds: requests only note their time. */
+  #armTimer(limitMs: number): void {
+    this.#timer?.cancel()
+    const dueMs = this.#lastActivityMs + limitMs - this.#deps.clock.monotonicMs()
+    this.#timer = this.#deps.clock.setTimer(Math.max(1, dueMs), () => this.#checkIdle(limitMs))
+  }
+
+  #checkIdle(limitMs: number): void {
+    if (this.#closed || this.#ended) return
+    const working = this.#replies.count > 0 && this.#socket.queuedBytes === 0
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (working) this.#lastActivityMs = nowMs
+    if (nowMs - this.#lastActivityMs < limitMs) {
+      this.#armTimer(limitMs)
+      return
+    }
+    const what = this.#valid ? `idle for ${limitMs} ms` : `no valid request within ${limitMs} ms`
+    this.#deps.log.debug('kafka.connection_idle', `connection closed: ${what}`, this.#fields())
+    this.destroy('idle')
+  }
+
+  #contextFor(clientId: string): RequestContext {
+    return {
+      principal: this.#deps.principal,
+      protocol: 'kafka',
+      clientId,
+      clientHost: this.#socket.remote.host,
+      listener: this.#info.listener,
+      signal: this.#abort.signal,
+    }
+  }
+
+  #fields(): LogFields {
+    const { remote } = this.#socket
+    return {
+      remote: `${remote.host}:${remote.port}`,
+      listener: this.#info.listener,
+      connection: this.#info.id,
+      client: this.#context.clientId,
+    }
+  }
+}
+
+/** API key 0, the only request that may start while earlier answers are outstanding. */
+function isProduce(frame: Buffer): boolean {
+  return frame[0] === 0 && frame[1] === 0
+}
+
+function message(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function stack(error: unknown): string | undefined {
+  return error instanceof Error ? error.stack : undefined
+}

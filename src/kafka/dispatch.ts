@@ -1,0 +1,135 @@
+import { MoonMQError } from '../core/errors.ts'
+import { ByteReader } from '../core/reader.ts'
+import { ByteWriter } from '../core/writer.ts'
+import type { KafkaCodecs, MessageCodec } from './codec.ts'
+import type { AnyApi, ApiRange } from './handler.ts'
+
+export const API_VERSIONS_KEY = 18
+/** Kafka's UNSUPPORTED_VERSION. */
+const UNSUPPORTED_VERSION = 35
+/** Bytes of a client id that are kept; longer ones are cut, the header allows 32 KiB. */
+const CLIENT_ID_MAX_BYTES = 255
+
+/** One version of one API: its handler and its codec, found once. */
+export interface Route {
+  readonly api: AnyApi
+  readonly version: number
+  readonly codec: MessageCodec
+}
+
+/** A request whose header and body were read. */
+export interface DecodedRequest {
+  readonly route: Route
+  readonly correlationId: number
+  readonly clientId: string
+  readonly body: unknown
+}
+
+/** ApiVersions in a version that is not known: answered in the layout of version 0 (KIP-511). */
+export interface Downgrade {
+  readonly route: null
+  readonly correlationId: number
+}
+
+/** The table of handlers: decodes requests and encodes answers. Holds no state of a connection. */
+export class Dispatch {
+  readonly offer: readonly ApiRange[]
+  readonly apis: readonly AnyApi[]
+  readonly #routes = new Map<number, Route>()
+  readonly #apis = new Map<number, AnyApi>()
+  readonly #codecs: KafkaCodecs
+
+  constructor(apis: readonly AnyApi[], codecs: KafkaCodecs) {
+    this.#codecs = codecs
+    this.apis = [...apis].sort((left, right) => left.key - right.key)
+    for (const api of this.apis) this.#apis.set(api.key, api)
+    this.offer = this.apis.map((api) => ({
+      key: api.key,
+      name: api.name,
+      min: api.offeredFrom ?? api.versions[0],
+      max: api.versions[1],
+    }))
+  }
+
+  /**
+   * Reads the header and the body. Throws BAD_FRAME for bytes that are no such request, and UNSUPPORTED_VERSION or UNKNOWN_OP where
+   * the broker does not know how to answer: the connection is closed then, since an answer in a guessed layout is worse.
+   */
+  decode(frame: Buffer): DecodedRequest | Downgrade {
+    const reader = new ByteReader(frame)
+    const key = reader.int16()
+    const version = reader.int16()
+    const correlationId = reader.int32()
+    const route = this.#route(key, version)
+    if (route === null) return { route, correlationId }
+    const clientId = readClientId(reader)
+    if (route.codec.flexibleRequestHeader) skipTags(reader)
+    const body = route.codec.decodeRequest(reader)
+    reader.expectEnd(`the ${route.api.name} request`)
+    return { route, correlationId, clientId, body }
+  }
+
+  /** The frame of an answer, its length in front. */
+  encode(route: Route, correlationId: number, response: unknown): Buffer[] {
+    const writer = new ByteWriter()
+    writer.int32(0)
+    writer.int32(correlationId)
+    if (route.codec.flexibleResponseHeader) writer.uvarint(0)
+    route.codec.encodeResponse(writer, response)
+    const size = writer.length - 4
+    const parts = writer.finish()
+    ;(parts[0] as Buffer).writeInt32BE(size, 0)
+    return parts
+  }
+
+  /** The answer to ApiVersions in an unknown version: error 35 and the whole offer, laid out as version 0 with header 0. */
+  encodeDowngrade(correlationId: number): Buffer[] {
+    const writer = new ByteWriter()
+    writer.int32(10 + 6 * this.offer.length)
+    writer.int32(correlationId)
+    writer.int16(UNSUPPORTED_VERSION)
+    writer.int32(this.offer.length)
+    for (const range of this.offer) {
+      writer.int16(range.key)
+      writer.int16(range.min)
+      writer.int16(range.max)
+    }
+    return writer.finish()
+  }
+
+  #route(key: number, version: number): Route | null {
+    const known = this.#routes.get(key * 65536 + version)
+    if (known !== undefined) return known
+    const api = this.#apis.get(key)
+    if (api === undefined) throw new MoonMQError('UNKNOWN_OP', { op: key })
+    const [min, max] = api.versions
+    if (version < min || version > max) {
+      if (key === API_VERSIONS_KEY) return null
+      throw new MoonMQError('UNSUPPORTED_VERSION', { api: api.name, version, supported: `${min}-${max}` })
+    }
+    const route = { api, version, codec: this.#codecs.codec(key, version) }
+    this.#routes.set(key * 65536 + version, route)
+    return route
+  }
+}
+
+/** Nullable string with an int16 length in every header version. */
+function readClientId(reader: ByteReader): string {
+  const length = reader.int16()
+  if (length < -1) throw new MoonMQError('BAD_FRAME', { reason: `client id of ${length} bytes` })
+  if (length <= 0) return ''
+  const at = reader.take(length)
+  return reader.bytes.toString('utf8', at, at + Math.min(length, CLIENT_ID_MAX_BYTES))
+}
+
+/** Tags of the request header: none is known, all are skipped by their size. */
+function skipTags(reader: ByteReader): void {
+  const count = reader.uvarint()
+  let previous = -1
+  for (let index = 0; index < count; index++) {
+    const tag = reader.uvarint()
+    if (tag <= previous) throw new MoonMQError('BAD_FRAME', { reason: `header tag ${tag} after ${previous}` })
+    previous = tag
+    reader.take(reader.uvarint())
+  }
+}

@@ -1,0 +1,123 @@
+import type { BrokerPorts } from '../broker/ports.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Counter, Metrics } from '../core/counters.ts'
+import { deferred } from '../core/deferred.ts'
+import { KIB, MAX_PRE_AUTH_FRAME_BYTES, MAX_REQUEST_BYTES, MIB } from '../core/limits.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Resource } from '../core/types.ts'
+import type { AcceptInfo, Door } from '../io/door.ts'
+import type { NetConnection } from '../io/net.ts'
+import type { KafkaCodecs } from './codec.ts'
+import { type ConnectionDeps, type ConnectionLimits, KafkaConnection } from './connection.ts'
+import { Dispatch } from './dispatch.ts'
+import { FrameBudget } from './frames.ts'
+import type { AnyApi } from './handler.ts'
+
+export interface KafkaDoorDeps {
+  readonly broker: BrokerPorts
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly codecs: KafkaCodecs
+  readonly apis: readonly AnyApi[]
+}
+
+export interface KafkaDoorOptions extends ConnectionLimits {
+  /** Memory of unfinished frames, over all connections. */
+  readonly maxPartialBytes: number
+  /** How long requests that run may take at the end before their connections are cut. */
+  readonly drainMs: number
+}
+
+export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
+  maxRequestBytes: MAX_REQUEST_BYTES,
+  maxFirstRequestBytes: MAX_PRE_AUTH_FRAME_BYTES,
+  idleMs: 600_000,
+  firstRequestMs: 30_000,
+  maxOpenRequests: 128,
+  maxOpenBytes: 32 * MIB,
+  maxWaitingBytes: 512 * KIB,
+  maxQueuedBytes: 4 * MIB,
+  maxPartialBytes: 512 * MIB,
+  drainMs: 5_000,
+}
+
+const ANONYMOUS = 'User:ANONYMOUS'
+
+/** The Kafka door: owns every Kafka connection from the listener's hands to its end. */
+export class KafkaDoor implements Door, Resource {
+  readonly dispatch: Dispatch
+  readonly #deps: KafkaDoorDeps
+  readonly #options: KafkaDoorOptions
+  readonly #connectionDeps: ConnectionDeps
+  readonly #connections = new Set<KafkaConnection>()
+  readonly #requests = new Map<string, Counter>()
+  readonly #closings = new Map<string, Counter>()
+  readonly #allClosed = deferred()
+  #closing: Promise<void> | null = null
+
+  constructor(deps: KafkaDoorDeps, options: KafkaDoorOptions = DEFAULT_KAFKA_DOOR) {
+    this.#deps = deps
+    this.#options = options
+    this.dispatch = new Dispatch(deps.apis, deps.codecs)
+    for (const api of deps.apis) this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
+    this.#connectionDeps = {
+      broker: deps.broker,
+      clock: deps.clock,
+      log: deps.log,
+      dispatch: this.dispatch,
+      budget: new FrameBudget(options.maxPartialBytes),
+      principal: ANONYMOUS,
+      served: (name) => this.#requests.get(name)?.add(),
+      closed: (connection, reason) => this.#forget(connection, reason),
+    }
+  }
+
+  get openConnections(): number {
+    return this.#connections.size
+  }
+
+  accept(socket: NetConnection, head: Buffer, info: AcceptInfo): void {
+    if (this.#closing !== null) {
+      socket.destroy()
+      return
+    }
+    const connection = new KafkaConnection(this.#connectionDeps, this.#options, socket, info)
+    this.#connections.add(connection)
+    connection.start(head)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(): Promise<void> {
+    if (this.#connections.size === 0) return
+    const deadline = this.#deps.clock.setTimer(
+      this.#options.drainMs,
+      () => {
+        for (const connection of [...this.#connections]) connection.destroy('shutdown')
+      },
+      { keepAlive: true },
+    )
+    for (const connection of [...this.#connections]) connection.stop('shutdown')
+    await this.#allClosed.promise
+    deadline.cancel()
+  }
+
+  #forget(connection: KafkaConnection, reason: string): void {
+    if (!this.#connections.delete(connection)) return
+    let counter = this.#closings.get(reason)
+    if (counter === undefined) {
+      counter = this.#deps.metrics.counter('moonmq_connections_closed_total', { reason })
+      this.#closings.set(reason, counter)
+    }
+    counter.add()
+    if (this.#closing !== null && this.#connections.size === 0) this.#allClosed.resolve()
+  }
+}
