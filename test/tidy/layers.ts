@@ -1,0 +1,53 @@
+/**
+ * The layers of `src/` as data. A folder imports `core` and what its row names, nothing else: an upward need is an interface
+ * declared in the lower folder and passed in by `server/compose.ts`.
+ */
+export interface Layer {
+  readonly folder: string
+  /** Folders it may import besides `core` and itself. */
+  readonly may: readonly string[]
+  /** Its modules that other folders may import, without `.ts`; null = every one. */
+  readonly entries: readonly string[] | null
+}
+
+function layer(folder: string, may: readonly string[], entries: readonly string[] | null = null): Layer {
+  return { folder, may, entries }
+}
+
+const BELOW_DOORS = ['obs', 'io', 'record', 'config', 'security', 'metadata', 'broker']
+const BELOW_SERVER = [...BELOW_DOORS, 'schema', 'wire', 'storage', 'native', 'kafka', 'http', 'client']
+const BELOW_COMMAND = ['server', 'client', 'config', 'storage', 'record', 'schema', 'io', 'obs']
+
+export const LAYERS: readonly Layer[] = [
+  layer('core', []),
+  layer('obs', []),
+  layer('io', []),
+  layer('schema', []),
+  layer('record', ['schema']),
+  layer('config', []),
+  layer('wire', ['record']),
+  layer('storage', ['obs', 'io', 'schema', 'record']),
+  layer('security', ['obs', 'io']),
+  layer('metadata', ['obs', 'io', 'schema', 'record', 'config', 'storage', 'security']),
+  layer('broker', ['obs', 'schema', 'record', 'config', 'storage', 'security', 'metadata']),
+  layer('native', [...BELOW_DOORS, 'wire']),
+  layer('kafka', [...BELOW_DOORS, 'schema']),
+  layer('http', BELOW_DOORS),
+  layer('client', ['io', 'record', 'wire']),
+  layer('server', BELOW_SERVER),
+  layer('cli', BELOW_COMMAND),
+  layer('testing', BELOW_COMMAND),
+  // The file src/index.ts: what the package exports.
+  layer('index', BELOW_COMMAND),
+]
+
+/** Node's modules that `core` may use, and where one of them alone may be used. */
+export const CORE_NODE_MODULES = ['node:buffer', 'node:crypto', 'node:util'] as const
+export const CORE_NODE_EXCEPTIONS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['src/core/clock.ts', ['node:timers']],
+  // CRC-32C is the one loop that is worth a native package; it works without it.
+  ['src/core/crc32c.ts', ['node:module']],
+])
+
+/** Where the package starts: what no path from here reaches is dead. */
+export const ROOTS = ['src/index.ts', 'src/client/index.ts', 'src/testing/index.ts', 'src/cli/main.ts'] as const
