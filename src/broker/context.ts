@@ -10,3 +10,13 @@ export interface RequestContext {
   /** Fires when the connection is gone or the broker stops: parked work ends then. */
   readonly signal: AbortSignal
 }
+
+/** The broker itself: no rule of a client applies. */
+export const INTERNAL_CONTEXT: RequestContext = {
+  principal: 'User:MOONMQ',
+  protocol: 'internal',
+  clientId: 'moonmq',
+  clientHost: '',
+  listener: '',
+  signal: new AbortController().signal,
+}

@@ -76,6 +76,7 @@ export const ERRORS = {
     FINAL,
     'the record at offset {offset} of {topic}-{partition} has a {part} of {size} bytes; this protocol version reads at most {limit}',
   ),
+  NOT_ENOUGH_REPLICAS: row(7, 19, 503, RETRY, '{topic}-{partition} has {isr} in-sync replica(s), min.insync.replicas={min} asks for more'),
   INVALID_ACKS: row(1, 21, 400, FINAL, 'acks={acks} is not one of 0, 1, -1'),
 
   // Producers and transactions

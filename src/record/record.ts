@@ -209,6 +209,8 @@ export interface RecordsSummary {
   /** Largest timestamp of a record, and the offset of the first one that has it; -1 in an empty batch. */
   readonly maxTimestampMs: number
   readonly offsetOfMaxTimestamp: number
+  /** Smallest timestamp of a record that has one; -1 when none has. */
+  readonly minTimestampMs: number
 }
 
 /**
@@ -219,6 +221,7 @@ export function validateRecords(section: Buffer, header: BatchHeader, options: {
   const cursor = new RecordCursor(section, header)
   let maxTimestampMs = -1
   let offsetOfMaxTimestamp = -1
+  let minTimestampMs = -1
   let previousDelta = -1
   while (cursor.next()) {
     const delta = cursor.offsetDelta
@@ -230,11 +233,12 @@ export function validateRecords(section: Buffer, header: BatchHeader, options: {
       maxTimestampMs = cursor.timestampMs
       offsetOfMaxTimestamp = cursor.offset
     }
+    if (cursor.timestampMs !== -1 && (cursor.timestampMs < minTimestampMs || minTimestampMs === -1)) minTimestampMs = cursor.timestampMs
     previousDelta = delta
   }
   if (cursor.remaining !== 0) throw invalid(`${cursor.remaining} bytes are left after the last record`)
   if (options.dense && previousDelta !== header.lastOffsetDelta) {
     throw invalid(`the last record has offset delta ${previousDelta}, the header says ${header.lastOffsetDelta}`)
   }
-  return { maxTimestampMs, offsetOfMaxTimestamp }
+  return { maxTimestampMs, offsetOfMaxTimestamp, minTimestampMs }
 }

@@ -1,0 +1,129 @@
+import type { Clock } from '../core/clock.ts'
+import type { Metrics } from '../core/counters.ts'
+import { MIB } from '../core/limits.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Offload } from '../core/offload.ts'
+import type { Random } from '../core/random.ts'
+import type { Resource } from '../core/types.ts'
+import type { Metadata } from '../metadata/types.ts'
+import { Cluster } from './cluster.ts'
+import { FetchService } from './fetch/fetch-service.ts'
+import { InternalTopic } from './internal-topics.ts'
+import type { LogSource } from './log-source.ts'
+import { OffsetQueries } from './offset-queries.ts'
+import type { BrokerPorts, ClusterPort, FetchPort, GroupPort, OffsetPort, ProducePort, ProducerPort, TopicPort } from './ports.ts'
+import { type Codecs, DEFAULT_INFLATER, Inflater } from './produce/inflater.ts'
+import { ProduceService } from './produce/produce-service.ts'
+import { ProducerIds } from './producers/producer-ids.ts'
+import { BrokerSettings } from './settings.ts'
+import { CONSUMER_OFFSETS, TRANSACTION_STATE } from './topics/names.ts'
+import { PartitionChooser } from './topics/partitioner.ts'
+import { Partitions } from './topics/partitions.ts'
+import { TopicService } from './topics/topic-service.ts'
+
+export interface BrokerDeps {
+  readonly metadata: Metadata
+  readonly logs: LogSource
+  readonly codecs: Codecs
+  readonly offload: Offload
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Logger
+  readonly metrics: Metrics
+}
+
+export interface BrokerOptions {
+  readonly nodeId: number
+  /** Kafka's broker settings that the configuration sets, by dotted name and checked. Defaults do not belong in it. */
+  readonly settings: ReadonlyMap<string, string>
+  /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
+  readonly maxInflightProduceBytes?: number
+  /** Fetch requests that wait at the same time. Default 20,000. */
+  readonly maxParkedFetches?: number
+}
+
+/** What the groups are made with. */
+export interface GroupsAccess {
+  readonly topics: TopicPort
+  readonly offsetsTopic: InternalTopic
+  readonly settings: BrokerSettings
+}
+
+const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_STATE])
+
+/**
+ * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
+ * between the metadata log and the partition logs; both are given to it open and closed after it.
+ */
+export class Broker implements BrokerPorts, Resource {
+  readonly cluster: ClusterPort
+  readonly topics: TopicPort
+  readonly produce: ProducePort
+  readonly fetch: FetchPort
+  readonly offsets: OffsetPort
+  readonly producers: ProducerPort
+  readonly groups: GroupPort
+  readonly #partitions: Partitions
+  readonly #produce: ProduceService
+  readonly #fetch: FetchService
+  readonly #unsubscribe: () => void
+
+  /** Resolves when the logs of the image are open. A log that does not open is logged and tried again; the others serve. */
+  static async open(deps: BrokerDeps, options: BrokerOptions, makeGroups: (access: GroupsAccess) => GroupPort): Promise<Broker> {
+    const broker = new Broker(deps, options, makeGroups)
+    broker.#partitions.apply(deps.metadata.image)
+    await broker.#partitions.settled()
+    return broker
+  }
+
+  private constructor(deps: BrokerDeps, options: BrokerOptions, makeGroups: (access: GroupsAccess) => GroupPort) {
+    const { metadata, clock, random, log } = deps
+    const { nodeId } = options
+    const settings = new BrokerSettings(options.settings)
+    const partitions = new Partitions(
+      { logs: deps.logs, clock, log, metrics: deps.metrics },
+      { nodeId, settings: options.settings, lazyTopics: LAZY_TOPICS },
+    )
+    const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload }, DEFAULT_INFLATER)
+    this.#partitions = partitions
+    this.#produce = new ProduceService({ partitions, inflater, clock }, { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB })
+    this.#fetch = new FetchService(
+      { partitions, clock },
+      { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
+    )
+    this.cluster = new Cluster({ metadata }, { nodeId, settings })
+    this.topics = new TopicService({ metadata, partitions, random, chooser: new PartitionChooser({ clock, random }) }, { nodeId, settings })
+    this.produce = this.#produce
+    this.fetch = this.#fetch
+    this.offsets = new OffsetQueries({ partitions })
+    this.producers = new ProducerIds({ metadata, log }, { nodeId })
+    this.groups = makeGroups({ topics: this.topics, settings, offsetsTopic: this.#offsetsTopic(metadata, settings) })
+    this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
+  }
+
+  #offsetsTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
+    return new InternalTopic(
+      { metadata, topics: this.topics, partitions: this.#partitions },
+      {
+        name: CONSUMER_OFFSETS,
+        partitions: settings.number('offsets.topic.num.partitions'),
+        config: new Map([
+          ['cleanup.policy', 'compact'],
+          ['segment.bytes', settings.text('offsets.topic.segment.bytes')],
+        ]),
+      },
+    )
+  }
+
+  /** Answers what waits and lets side effects end. Logs and metadata stay open: whoever gave them closes them. */
+  async close(): Promise<void> {
+    this.#unsubscribe()
+    this.#fetch.close()
+    this.#produce.close()
+    await this.#partitions.settled()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+}

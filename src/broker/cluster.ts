@@ -1,0 +1,24 @@
+import type { Uuid } from '../core/uuid.ts'
+import type { Metadata, MetadataImage } from '../metadata/types.ts'
+import type { ClusterPort } from './ports.ts'
+import type { BrokerSettings } from './settings.ts'
+
+export class Cluster implements ClusterPort {
+  readonly nodeId: number
+  readonly settings: ReadonlyMap<string, string>
+  readonly #metadata: Metadata
+
+  constructor(deps: { metadata: Metadata }, options: { nodeId: number; settings: BrokerSettings }) {
+    this.#metadata = deps.metadata
+    this.nodeId = options.nodeId
+    this.settings = options.settings.all()
+  }
+
+  get image(): MetadataImage {
+    return this.#metadata.image
+  }
+
+  get clusterId(): Uuid {
+    return this.#metadata.image.clusterId
+  }
+}

@@ -1,0 +1,56 @@
+import type { IsolationLevel } from '../core/types.ts'
+import type { EpochEnd, Log, TimestampOffset } from '../storage/types.ts'
+import type { RequestContext } from './context.ts'
+import { checkLeaderEpoch } from './fetch/read-partition.ts'
+import type { OffsetPort, PartitionOffsets } from './ports.ts'
+import { leaderEpochOf, type Partitions, type ServedPartition } from './topics/partitions.ts'
+
+/** Where a partition begins and ends, and which offset a time has. All throw TOPIC_MISSING, PARTITION_MISSING, TOPIC_FORBIDDEN. */
+export class OffsetQueries implements OffsetPort {
+  readonly #partitions: Partitions
+
+  constructor(deps: { partitions: Partitions }) {
+    this.#partitions = deps.partitions
+  }
+
+  #find(context: RequestContext, topic: string, partition: number): ServedPartition & { log: Log } {
+    return this.#partitions.forClient(context, topic, partition)
+  }
+
+  bounds(context: RequestContext, topic: string, partition: number): PartitionOffsets {
+    const served = this.#find(context, topic, partition)
+    const { log } = served
+    return {
+      partition,
+      earliest: log.logStartOffset,
+      logEndOffset: log.logEndOffset,
+      highWatermark: log.highWatermark,
+      lastStableOffset: log.lastStableOffset,
+      leaderEpoch: leaderEpochOf(served),
+    }
+  }
+
+  async forTimestamp(
+    context: RequestContext,
+    topic: string,
+    partition: number,
+    timestampMs: number,
+    isolation: IsolationLevel,
+  ): Promise<TimestampOffset | null> {
+    const { log } = this.#find(context, topic, partition)
+    return log.offsetForTimestamp(timestampMs, isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark)
+  }
+
+  /** As Kafka (KIP-734) without regard to isolation; a record that is not visible yet is not counted. */
+  async ofMaxTimestamp(context: RequestContext, topic: string, partition: number): Promise<TimestampOffset | null> {
+    const { log } = this.#find(context, topic, partition)
+    const found = await log.offsetOfMaxTimestamp()
+    return found !== null && found.offset < log.highWatermark ? found : null
+  }
+
+  endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd {
+    const served = this.#find(context, topic, partition)
+    checkLeaderEpoch(topic, partition, currentLeaderEpoch, leaderEpochOf(served))
+    return served.log.endOffsetForEpoch(leaderEpoch)
+  }
+}

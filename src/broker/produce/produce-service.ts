@@ -1,0 +1,174 @@
+import type { Clock } from '../../core/clock.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { NO_TIMESTAMP } from '../../core/types.ts'
+import { type BatchHeader, hasProducer } from '../../record/batch.ts'
+import { checkSequence } from '../../storage/producer-state.ts'
+import type { Log } from '../../storage/types.ts'
+import type { RequestContext } from '../context.ts'
+import type { Acks, ProducePartition, ProducePort, ProduceRequest, ProduceTicket } from '../ports.ts'
+import { leaderEpochOf, type Partitions, type ServedPartition } from '../topics/partitions.ts'
+import type { Inflater } from './inflater.ts'
+import { Deadlines, failedOutcome, Ticket } from './ticket.ts'
+import { checkHeader, checkRecords } from './validate-batch.ts'
+
+export interface ProduceDeps {
+  readonly partitions: Partitions
+  readonly inflater: Inflater
+  readonly clock: Clock
+}
+
+export interface ProduceOptions {
+  /** Bytes of all clients together that were appended and are not durable yet. Beyond it requests wait before they are looked at. */
+  readonly maxInflightBytes: number
+}
+
+/**
+ * Steps 4 and 5 of a produce request (DESIGN section 4). Everything that needs no codec to be loaded and no inflating off the loop
+ * happens in the caller's turn; between a sequence check and its append nothing is awaited in any case.
+ */
+export class ProduceService implements ProducePort {
+  readonly #partitions: Partitions
+  readonly #inflater: Inflater
+  readonly #clock: Clock
+  readonly #options: ProduceOptions
+  readonly #deadlines: Deadlines
+  readonly #waitingForRoom: (() => void)[] = []
+  #inflightBytes = 0
+
+  constructor(deps: ProduceDeps, options: ProduceOptions) {
+    this.#partitions = deps.partitions
+    this.#inflater = deps.inflater
+    this.#clock = deps.clock
+    this.#options = options
+    this.#deadlines = new Deadlines(deps.clock)
+  }
+
+  /** Appended and not durable yet. */
+  get inflightBytes(): number {
+    return this.#inflightBytes
+  }
+
+  append(context: RequestContext, request: ProduceRequest): ProduceTicket | Promise<ProduceTicket> {
+    const ticket = new Ticket(this.#deadlines, request.timeoutMs)
+    if (request.transactionalId !== null) {
+      const error = new MoonMQError('INVALID_REQUEST', { reason: 'transactional ids are not in this version of MoonMQ' })
+      for (let i = 0; i < request.partitions.length; i++) ticket.done(failedOutcome(error))
+      return ticket
+    }
+    if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.length > 0) {
+      return this.#room().then(async () => {
+        const appended = await this.#appendFrom(context, request, ticket, 0)
+        this.#admit()
+        return appended
+      })
+    }
+    return this.#appendFrom(context, request, ticket, 0)
+  }
+
+  #appendFrom(context: RequestContext, request: ProduceRequest, ticket: Ticket, from: number): Ticket | Promise<Ticket> {
+    const { partitions, acks } = request
+    for (let index = from; index < partitions.length; index++) {
+      const one = partitions[index] as ProducePartition
+      try {
+        const served = this.#target(context, one, acks)
+        const header = checkHeader(one.batch, served.topic.settings)
+        const section = this.#inflater.section(one.batch, header)
+        if (section instanceof Promise) {
+          return section.then(
+            (plain) => {
+              this.#finish(context, one, acks, header, plain, ticket)
+              return this.#appendFrom(context, request, ticket, index + 1)
+            },
+            (error: unknown) => {
+              ticket.done(failedOutcome(error))
+              return this.#appendFrom(context, request, ticket, index + 1)
+            },
+          )
+        }
+        this.#commit(served, one.batch, acks, header, section, ticket)
+      } catch (error) {
+        ticket.done(failedOutcome(error))
+      }
+    }
+    return ticket
+  }
+
+  /** After an await the partition is looked up again: the topic may be gone, or its log another. */
+  #finish(context: RequestContext, one: ProducePartition, acks: Acks, header: BatchHeader, section: Buffer, ticket: Ticket): void {
+    try {
+      this.#commit(this.#target(context, one, acks), one.batch, acks, header, section, ticket)
+    } catch (error) {
+      ticket.done(failedOutcome(error))
+    }
+  }
+
+  #target(context: RequestContext, one: ProducePartition, acks: Acks): ServedPartition & { log: Log } {
+    const served = this.#partitions.forClient(context, one.topic, one.partition)
+    const min = served.topic.settings.minInsyncReplicas
+    const isr = served.image.isr.length
+    if (acks === 'all' && isr < min) {
+      throw new MoonMQError('NOT_ENOUGH_REPLICAS', { topic: one.topic, partition: one.partition, isr, min })
+    }
+    return served
+  }
+
+  /** From the walk over the records to the append, in one turn. */
+  #commit(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, sent: BatchHeader, section: Buffer, ticket: Ticket): void {
+    const { log, topic } = served
+    const header = checkRecords(batch, sent, section, topic.settings, this.#clock.nowMs())
+    if (hasProducer(header)) {
+      const original = checkSequence(log.producer(header.producerId), header)
+      if (original !== null) {
+        // The original may still be on its way to the disk: its resend is answered when it is there, not before (DESIGN section 4).
+        const outcome = {
+          error: null,
+          baseOffset: original.baseOffset,
+          logAppendTimeMs: topic.settings.log.timestampType === 'LogAppendTime' ? original.timestampMs : NO_TIMESTAMP,
+          logStartOffset: log.logStartOffset,
+        }
+        if (acks === 'none') ticket.done(outcome)
+        else ticket.doneWhen(log.whenDurable(original.lastOffset + 1), outcome)
+        return
+      }
+    }
+    const appended = log.append(batch, header, { leaderEpoch: leaderEpochOf(served) })
+    topic.counters.batches.add(1)
+    topic.counters.records.add(header.recordCount)
+    topic.counters.bytes.add(header.sizeBytes)
+    const outcome = {
+      error: null,
+      baseOffset: appended.baseOffset,
+      logAppendTimeMs: appended.logAppendTimeMs,
+      logStartOffset: appended.logStartOffset,
+    }
+    const durable = log.whenDurable(appended.lastOffset + 1)
+    this.#trackInflight(durable, header.sizeBytes)
+    if (acks === 'none') ticket.done(outcome)
+    else ticket.doneWhen(durable, outcome)
+  }
+
+  #trackInflight(durable: Promise<void>, sizeBytes: number): void {
+    this.#inflightBytes += sizeBytes
+    const done = () => {
+      this.#inflightBytes -= sizeBytes
+      this.#admit()
+    }
+    // Owned here too: with acks none nobody else looks at a failure, which the log itself has reported.
+    durable.then(done, done)
+  }
+
+  /** Lets the next one in; it lets in the one after when it has appended. */
+  #admit(): void {
+    if (this.#waitingForRoom.length > 0 && this.#inflightBytes < this.#options.maxInflightBytes) this.#waitingForRoom.shift()?.()
+  }
+
+  /** In the order of arrival, so requests of one connection keep theirs. */
+  #room(): Promise<void> {
+    return new Promise((resolve) => this.#waitingForRoom.push(resolve))
+  }
+
+  close(): void {
+    this.#deadlines.close()
+    for (const go of this.#waitingForRoom.splice(0)) go()
+  }
+}

@@ -1,0 +1,94 @@
+import { MoonMQError } from '../../core/errors.ts'
+import { BATCH_HEADER_BYTES } from '../../core/limits.ts'
+import { NO_TIMESTAMP } from '../../core/types.ts'
+import {
+  AT,
+  ATTRIBUTE,
+  BATCH_PREFIX_BYTES,
+  type BatchHeader,
+  checkNewBatch,
+  computeBatchCrc,
+  isControl,
+  isTransactional,
+  MAGIC,
+  readBatchHeader,
+  setMaxTimestamp,
+} from '../../record/batch.ts'
+import { type RecordsSummary, validateRecords } from '../../record/record.ts'
+import type { TopicSettings } from '../topics/topic-settings.ts'
+
+/** Attribute bits that have a meaning in a batch from a producer, allowed or not; the delete horizon belongs to compaction. */
+const KNOWN_ATTRIBUTES = ATTRIBUTE.codecMask | ATTRIBUTE.logAppendTime | ATTRIBUTE.transactional | ATTRIBUTE.control
+
+function invalid(reason: string): MoonMQError {
+  return new MoonMQError('INVALID_RECORD', { reason })
+}
+
+/** Size, format and checksum: what is checked before a field is believed. */
+function checkEnvelope(batch: Buffer, settings: TopicSettings): void {
+  if (batch.length <= AT.magic) throw invalid(`${batch.length} bytes are no record batch`)
+  const magic = batch.readInt8(AT.magic)
+  if (magic !== MAGIC) throw new MoonMQError('UNSUPPORTED_FOR_MESSAGE_FORMAT', { magic })
+  if (batch.length < BATCH_HEADER_BYTES) throw invalid(`${batch.length} bytes are no record batch`)
+  const sizeBytes = batch.readInt32BE(AT.batchLength) + BATCH_PREFIX_BYTES
+  if (sizeBytes > batch.length) {
+    throw new MoonMQError('CORRUPT_BATCH', { reason: `the batch says it has ${sizeBytes} bytes, ${batch.length} were sent` })
+  }
+  if (sizeBytes < BATCH_HEADER_BYTES) throw new MoonMQError('CORRUPT_BATCH', { reason: `a size of ${sizeBytes} bytes is below its header` })
+  if (sizeBytes < batch.length) throw invalid(`${batch.length - sizeBytes} bytes follow the batch; send exactly one a partition`)
+  const limit = settings.log.maxMessageBytes
+  if (sizeBytes > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: sizeBytes, limit })
+  if (computeBatchCrc(batch, 0, sizeBytes) !== batch.readUInt32BE(AT.crc)) {
+    throw new MoonMQError('CORRUPT_BATCH', { reason: 'its checksum does not fit its bytes' })
+  }
+}
+
+/**
+ * The header of a batch from a producer, after everything that can be told without its records. Throws RECORD_TOO_LARGE,
+ * CORRUPT_BATCH, INVALID_RECORD, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+ */
+export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader {
+  checkEnvelope(batch, settings)
+  // The checksum is right, so a count that does not fit is what the producer meant: Kafka calls that invalid, not damaged.
+  const lastOffsetDelta = batch.readInt32BE(AT.lastOffsetDelta)
+  const recordCount = batch.readInt32BE(AT.recordCount)
+  if (recordCount < 1 || recordCount !== lastOffsetDelta + 1) {
+    throw invalid(`${recordCount} records do not fit a last offset delta of ${lastOffsetDelta}`)
+  }
+  const header = readBatchHeader(batch)
+  checkNewBatch(header)
+  if (header.baseOffset !== 0) throw invalid(`the base offset of a new batch is 0, not ${header.baseOffset}`)
+  if ((header.attributes & ~KNOWN_ATTRIBUTES) !== 0) throw invalid(`unknown attribute bits 0x${(header.attributes & 0xffff).toString(16)}`)
+  if (isControl(header)) throw invalid('control batches are written by the broker alone')
+  if (isTransactional(header)) {
+    throw new MoonMQError('INVALID_TXN_STATE', { reason: 'transactions are not in this version of MoonMQ; send non-transactional batches' })
+  }
+  if ((header.attributes & ATTRIBUTE.logAppendTime) !== 0) {
+    throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: header.maxTimestampMs, reason: 'a producer cannot set log append time' })
+  }
+  return header
+}
+
+/**
+ * Walks the inflated records and settles the times: a max timestamp that is not that of the records is corrected in the batch, with a
+ * new checksum (DESIGN D3). Returns the header as it is now. Throws INVALID_RECORD, INVALID_TIMESTAMP.
+ */
+export function checkRecords(batch: Buffer, header: BatchHeader, section: Buffer, settings: TopicSettings, nowMs: number): BatchHeader {
+  const summary = validateRecords(section, header, { dense: true })
+  // The log stamps the batch itself and computes the checksum then.
+  if (settings.log.timestampType === 'LogAppendTime') return header
+  checkTimes(summary, settings, nowMs)
+  return summary.maxTimestampMs === header.maxTimestampMs ? header : setMaxTimestamp(batch, 0, header, 'CreateTime', summary.maxTimestampMs)
+}
+
+function checkTimes(summary: RecordsSummary, settings: TopicSettings, nowMs: number): void {
+  const { maxTimestampMs, minTimestampMs } = summary
+  if (maxTimestampMs !== NO_TIMESTAMP && maxTimestampMs - nowMs > settings.timestampAfterMaxMs) {
+    const reason = `it is more than message.timestamp.after.max.ms=${settings.timestampAfterMaxMs} ahead of the broker`
+    throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: maxTimestampMs, reason })
+  }
+  if (minTimestampMs !== NO_TIMESTAMP && nowMs - minTimestampMs > settings.timestampBeforeMaxMs) {
+    const reason = `it is more than message.timestamp.before.max.ms=${settings.timestampBeforeMaxMs} behind the broker`
+    throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: minTimestampMs, reason })
+  }
+}

@@ -1,0 +1,328 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Counter, Metrics } from '../../core/counters.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import type { Logger } from '../../core/logger.ts'
+import { Serial } from '../../core/serial.ts'
+import type { Uuid } from '../../core/uuid.ts'
+import type { MetadataImage, PartitionImage, TopicImage } from '../../metadata/types.ts'
+import type { Log } from '../../storage/types.ts'
+import type { RequestContext } from '../context.ts'
+import type { LogSource } from '../log-source.ts'
+import { resolveTopicSettings, type TopicSettings } from './topic-settings.ts'
+
+/** A log that could not be opened is tried again by a request, at most this often. */
+const RETRY_MS = 1000
+/** Logs opened at the same time when a topic is made or the broker starts. */
+const OPEN_AT_ONCE = 32
+
+/** One partition as the broker serves it. `log` is undefined until it is open. */
+export interface ServedPartition {
+  readonly topic: ServedTopic
+  readonly partition: number
+  image: PartitionImage
+  log: Log | undefined
+  failure: MoonMQError | undefined
+  /** Monotonic; when opening failed last. */
+  failedAtMs: number
+}
+
+export interface TopicCounters {
+  readonly records: Counter
+  readonly batches: Counter
+  readonly bytes: Counter
+  readonly fetchedBytes: Counter
+}
+
+/** One topic as the broker serves it: the image, its settings resolved once, and its partitions. */
+export interface ServedTopic {
+  readonly name: string
+  readonly id: Uuid
+  readonly internal: boolean
+  image: TopicImage
+  settings: TopicSettings
+  readonly partitions: ServedPartition[]
+  readonly counters: TopicCounters
+  /** Settles when the logs of its partitions are open. */
+  opened: Promise<void>
+  /** Set when the image no longer has it: whoever holds on to it must look it up again. */
+  removed: boolean
+}
+
+export interface PartitionsDeps {
+  readonly logs: LogSource
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Metrics
+}
+
+export interface PartitionsOptions {
+  readonly nodeId: number
+  /** Broker settings that the configuration set, by Kafka's dotted names. */
+  readonly settings: ReadonlyMap<string, string>
+  /** Topics whose logs are opened by whoever appends first. */
+  readonly lazyTopics: ReadonlySet<string>
+}
+
+/**
+ * What the broker serves, following the metadata image (DESIGN D7): look-ups change in the same turn as the image, opening and
+ * deleting logs follow in order through one queue. Repeating a difference does nothing, so a crash in between is repaired by the
+ * next start.
+ */
+export class Partitions {
+  readonly #logs: LogSource
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #metrics: Metrics
+  readonly #options: PartitionsOptions
+  readonly #topics = new Map<string, ServedTopic>()
+  readonly #effects = new Serial()
+  readonly #opening = new Map<ServedPartition, Promise<Log>>()
+  readonly #removalListeners = new Set<(topic: ServedTopic) => void>()
+  #image: MetadataImage | undefined
+  #brokerConfigs: MetadataImage['brokerConfigs'] | undefined
+  #brokerSettings: ReadonlyMap<string, string>
+
+  constructor(deps: PartitionsDeps, options: PartitionsOptions) {
+    this.#logs = deps.logs
+    this.#clock = deps.clock
+    this.#log = deps.log
+    this.#metrics = deps.metrics
+    this.#options = options
+    this.#brokerSettings = options.settings
+  }
+
+  topic(name: string): ServedTopic | undefined {
+    return this.#topics.get(name)
+  }
+
+  /** Throws TOPIC_MISSING, PARTITION_MISSING. */
+  partition(name: string, partition: number): ServedPartition {
+    const topic = this.#topics.get(name)
+    if (topic === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: name })
+    const found = topic.partitions[partition]
+    if (found === undefined) throw new MoonMQError('PARTITION_MISSING', { topic: name, partition })
+    return found
+  }
+
+  /** The partition with its log, for a client: internal topics are the broker's own. */
+  forClient(context: RequestContext, name: string, partition: number): ServedPartition & { log: Log } {
+    const found = this.partition(name, partition)
+    if (found.topic.internal && context.protocol !== 'internal') throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
+    if (found.failure !== undefined) this.#retry(found)
+    return withLog(found)
+  }
+
+  *all(): Iterable<ServedTopic> {
+    yield* this.#topics.values()
+  }
+
+  /** Called in the turn in which a topic left the image. Returns how to stop. */
+  onRemoved(listener: (topic: ServedTopic) => void): () => void {
+    this.#removalListeners.add(listener)
+    return () => this.#removalListeners.delete(listener)
+  }
+
+  /** Resolves when every effect of the images applied so far has happened. */
+  settled(): Promise<void> {
+    return this.#effects.idle()
+  }
+
+  /** Takes over the image. Logs that it asks for open after this turn (`whenOpen`), those that it lost go out of the way. */
+  apply(image: MetadataImage): void {
+    if (image === this.#image) return
+    this.#image = image
+    if (image.brokerConfigs !== this.#brokerConfigs) {
+      this.#brokerConfigs = image.brokerConfigs
+      this.#brokerSettings = mergedBrokerSettings(image, this.#options)
+      for (const topic of this.#topics.values()) this.#configure(topic)
+    }
+    const removed: ServedTopic[] = []
+    for (const topic of this.#topics.values()) {
+      if (image.topics.get(topic.name)?.id !== topic.id) removed.push(topic)
+    }
+    for (const topic of removed) this.#remove(topic)
+    for (const next of image.topics.values()) {
+      const topic = this.#topics.get(next.name)
+      if (topic === undefined) this.#add(next)
+      else if (topic.image !== next) this.#update(topic, next)
+    }
+  }
+
+  /** Resolves when the logs of the topic are open, at once when it is gone. Throws what kept one from opening. */
+  whenOpen(name: string, id: Uuid): Promise<void> {
+    const topic = this.#topics.get(name)
+    return topic !== undefined && topic.id === id ? topic.opened : Promise.resolve()
+  }
+
+  #retry(partition: ServedPartition): void {
+    if (this.#opening.has(partition) || this.#clock.monotonicMs() - partition.failedAtMs < RETRY_MS) return
+    // The failure is kept in the partition and was logged.
+    this.openLog(partition).catch(() => {})
+  }
+
+  /** The log of a partition whose topic is lazy, made at the first call. */
+  openLog(partition: ServedPartition): Promise<Log> {
+    if (partition.log !== undefined) return Promise.resolve(partition.log)
+    const pending = this.#opening.get(partition)
+    if (pending !== undefined) return pending
+    const opening = this.#effects.run(() => this.#open(partition)).finally(() => this.#opening.delete(partition))
+    this.#opening.set(partition, opening)
+    return opening
+  }
+
+  #add(image: TopicImage): void {
+    const topic: ServedTopic = {
+      name: image.name,
+      id: image.id,
+      internal: image.internal,
+      image,
+      settings: this.#resolve(image),
+      partitions: [],
+      counters: this.#counters(image.name),
+      opened: Promise.resolve(),
+      removed: false,
+    }
+    this.#topics.set(topic.name, topic)
+    this.#grow(topic)
+  }
+
+  #update(topic: ServedTopic, image: TopicImage): void {
+    const before = topic.image
+    topic.image = image
+    for (const served of topic.partitions) served.image = image.partitions[served.partition] ?? served.image
+    if (before.config !== image.config) this.#configure(topic)
+    this.#grow(topic)
+  }
+
+  #counters(topic: string): TopicCounters {
+    return {
+      records: this.#metrics.counter('moonmq_produce_records_total', { topic }),
+      batches: this.#metrics.counter('moonmq_produce_batches_total', { topic }),
+      bytes: this.#metrics.counter('moonmq_produce_bytes_total', { topic }),
+      fetchedBytes: this.#metrics.counter('moonmq_fetch_bytes_total', { topic }),
+    }
+  }
+
+  /** Broker settings in force: those set while running, for this broker or for all, before those of the configuration. */
+  get brokerSettings(): ReadonlyMap<string, string> {
+    return this.#brokerSettings
+  }
+
+  #resolve(image: TopicImage): TopicSettings {
+    const settings = resolveTopicSettings(image.config, this.#brokerSettings)
+    // What the broker keeps for its clients is durable when they are answered, whatever the settings say (DESIGN D5).
+    return image.internal ? { ...settings, log: { ...settings.log, flushMessages: 1 } } : settings
+  }
+
+  #configure(topic: ServedTopic): void {
+    topic.settings = this.#resolve(topic.image)
+    for (const partition of topic.partitions) partition.log?.reconfigure(topic.settings.log)
+  }
+
+  #grow(topic: ServedTopic): void {
+    const fresh: ServedPartition[] = []
+    for (const image of topic.image.partitions.slice(topic.partitions.length)) {
+      const log = this.#logs.get(topic.name, image.partition)
+      const known = log !== undefined && log.topicId === topic.id ? log : undefined
+      const served: ServedPartition = { topic, partition: image.partition, image, log: known, failure: undefined, failedAtMs: 0 }
+      topic.partitions.push(served)
+      if (known === undefined) fresh.push(served)
+      else known.reconfigure(topic.settings.log)
+    }
+    if (fresh.length === 0 || this.#options.lazyTopics.has(topic.name)) return
+    const opened = this.#effects.run(() => this.#openAll(fresh))
+    topic.opened = topic.opened.then(() => opened)
+    // Whoever waits gets the failure; when nobody does, it stays in the partition and in the log.
+    topic.opened.catch(() => {})
+  }
+
+  async #openAll(partitions: readonly ServedPartition[]): Promise<void> {
+    let failure: unknown
+    for (let i = 0; i < partitions.length; i += OPEN_AT_ONCE) {
+      const results = await Promise.allSettled(partitions.slice(i, i + OPEN_AT_ONCE).map((each) => this.#open(each)))
+      for (const result of results) if (result.status === 'rejected') failure ??= result.reason
+    }
+    if (failure !== undefined) throw failure
+  }
+
+  async #open(partition: ServedPartition): Promise<Log> {
+    const { topic } = partition
+    if (partition.log !== undefined) return partition.log
+    if (topic.removed) throw new MoonMQError('TOPIC_MISSING', { topic: topic.name })
+    try {
+      const log = await this.#logs.open(topic.name, partition.partition, topic.id, topic.settings.log)
+      // The settings may have changed while the files were opened.
+      if (log.config !== topic.settings.log) log.reconfigure(topic.settings.log)
+      partition.log = log
+      partition.failure = undefined
+      return log
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      partition.failedAtMs = this.#clock.monotonicMs()
+      partition.failure =
+        error instanceof MoonMQError
+          ? error
+          : new MoonMQError('STORAGE_FAILED', { topic: topic.name, partition: partition.partition, reason }, error)
+      this.#log.error('partition.open_failed', `${topic.name}-${partition.partition} could not be opened: ${reason}`, {
+        topic: topic.name,
+        partition: partition.partition,
+      })
+      throw partition.failure
+    }
+  }
+
+  #remove(topic: ServedTopic): void {
+    topic.removed = true
+    this.#topics.delete(topic.name)
+    this.#metrics.forget({ topic: topic.name })
+    for (const listener of this.#removalListeners) listener(topic)
+    this.#effects
+      .run(async () => {
+        for (const partition of topic.partitions) await this.#deleteLog(partition)
+      })
+      .catch((error: unknown) => {
+        this.#log.error('topic.delete_failed', `the data of topic ${topic.name} could not be removed: ${String(error)}`, {
+          topic: topic.name,
+        })
+      })
+  }
+
+  async #deleteLog(partition: ServedPartition): Promise<void> {
+    const { topic } = partition
+    if (partition.log === undefined && this.#options.lazyTopics.has(topic.name)) return
+    try {
+      await this.#logs.delete(topic.name, partition.partition, topic.id)
+    } catch (error) {
+      // The record of the deletion is durable: the next start finds a folder that the image does not have and sets it aside.
+      this.#log.error('partition.delete_failed', `${topic.name}-${partition.partition} could not be removed: ${String(error)}`, {
+        topic: topic.name,
+        partition: partition.partition,
+      })
+    } finally {
+      partition.log = undefined
+    }
+  }
+}
+
+/** Throws a retriable STORAGE_FAILED while the log is not open. */
+export function withLog(partition: ServedPartition): ServedPartition & { log: Log } {
+  if (partition.log !== undefined) return partition as ServedPartition & { log: Log }
+  if (partition.failure !== undefined) throw partition.failure
+  throw new MoonMQError('STORAGE_FAILED', {
+    topic: partition.topic.name,
+    partition: partition.partition,
+    reason: 'its log is still being opened',
+  })
+}
+
+/** The leader epoch in force: the image's, or a later one after the log was reopened by recovery (DESIGN D5). */
+export function leaderEpochOf(partition: ServedPartition & { log: Log }): number {
+  return Math.max(partition.image.leaderEpoch, partition.log.leaderEpoch)
+}
+
+function mergedBrokerSettings(image: MetadataImage, options: PartitionsOptions): ReadonlyMap<string, string> {
+  const all = image.brokerConfigs.get('')
+  const own = image.brokerConfigs.get(String(options.nodeId))
+  if (all === undefined && own === undefined) return options.settings
+  return new Map([...options.settings, ...(all ?? []), ...(own ?? [])])
+}

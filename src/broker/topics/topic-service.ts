@@ -1,0 +1,215 @@
+import { checkTopicSetting } from '../../config/topic-settings.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { MAX_PARTITIONS_PER_TOPIC } from '../../core/limits.ts'
+import type { Random } from '../../core/random.ts'
+import { newUuid, type Uuid } from '../../core/uuid.ts'
+import type { Metadata, TopicImage } from '../../metadata/types.ts'
+import type { RequestContext } from '../context.ts'
+import type { ConfigValue, CreateTopic, TopicPort } from '../ports.ts'
+import type { BrokerSettings } from '../settings.ts'
+import { describeBrokerConfig, describeTopicConfig } from './describe-config.ts'
+import { checkCollision, checkTopicName, INTERNAL_TOPICS } from './names.ts'
+import type { PartitionChooser } from './partitioner.ts'
+import type { Partitions } from './partitions.ts'
+import { createPartitionsPlan, createTopicPlan, deleteTopicPlan, type NewTopic } from './plans.ts'
+
+export interface TopicDeps {
+  readonly metadata: Metadata
+  readonly partitions: Partitions
+  readonly chooser: PartitionChooser
+  readonly random: Random
+}
+
+export interface TopicOptions {
+  readonly nodeId: number
+  readonly settings: BrokerSettings
+}
+
+/**
+ * Topics as clients see and change them. A change is a record first; the logs follow from the image (`Partitions`), and a request is
+ * answered when they have.
+ */
+export class TopicService implements TopicPort {
+  readonly #metadata: Metadata
+  readonly #partitions: Partitions
+  readonly #chooser: PartitionChooser
+  readonly #random: Random
+  readonly #nodeId: number
+  readonly #settings: BrokerSettings
+  /** Auto-creations under way: a second client that asks for the same topic waits for the first one's. */
+  readonly #ensuring = new Map<string, Promise<TopicImage>>()
+
+  constructor(deps: TopicDeps, options: TopicOptions) {
+    this.#metadata = deps.metadata
+    this.#partitions = deps.partitions
+    this.#chooser = deps.chooser
+    this.#random = deps.random
+    this.#nodeId = options.nodeId
+    this.#settings = options.settings
+  }
+
+  get(name: string): TopicImage {
+    const topic = this.find(name)
+    if (topic === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: name })
+    return topic
+  }
+
+  find(name: string): TopicImage | undefined {
+    return this.#metadata.image.topics.get(name)
+  }
+
+  findById(id: Uuid): TopicImage | undefined {
+    return this.#metadata.image.topicsById.get(id)
+  }
+
+  list(): readonly TopicImage[] {
+    return [...this.#metadata.image.topics.values()].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
+  }
+
+  async create(context: RequestContext, topic: CreateTopic, options?: { validateOnly?: boolean }): Promise<TopicImage> {
+    checkTopicName(topic.name)
+    this.#refuseInternal(context, topic.name)
+    const fresh = this.#planned(topic)
+    const plan = createTopicPlan(fresh)
+    if (options?.validateOnly === true) {
+      checkCollision(topic.name, this.#metadata.image)
+      plan(this.#metadata.image)
+      return previewOf(fresh)
+    }
+    await this.#metadata.change((image) => {
+      checkCollision(topic.name, image)
+      return plan(image)
+    })
+    return this.#ready(topic.name, fresh.id)
+  }
+
+  async ensure(context: RequestContext, name: string): Promise<TopicImage> {
+    const known = this.find(name)
+    if (known !== undefined) return known
+    const pending = this.#ensuring.get(name)
+    if (pending !== undefined) return pending
+    const making = this.#make(context, name).finally(() => this.#ensuring.delete(name))
+    this.#ensuring.set(name, making)
+    return making
+  }
+
+  async #make(context: RequestContext, name: string): Promise<TopicImage> {
+    try {
+      return await this.create(context, { name, partitions: -1, replicationFactor: -1, assignments: new Map(), config: new Map() })
+    } catch (error) {
+      const made = this.find(name)
+      if (made !== undefined && error instanceof MoonMQError && error.code === 'TOPIC_EXISTS') return made
+      throw error
+    }
+  }
+
+  async delete(context: RequestContext, name: string): Promise<TopicImage> {
+    this.#refuseInternal(context, name)
+    const removed = await this.#metadata.change(deleteTopicPlan(name))
+    this.#chooser.forget(name)
+    return removed
+  }
+
+  async createPartitions(context: RequestContext, name: string, total: number, options?: { validateOnly?: boolean }): Promise<TopicImage> {
+    this.#refuseInternal(context, name)
+    const plan = createPartitionsPlan(name, total, () => [this.#nodeId])
+    if (options?.validateOnly === true) {
+      plan(this.#metadata.image)
+      return this.get(name)
+    }
+    const id = await this.#metadata.change(plan)
+    return this.#ready(name, id)
+  }
+
+  describeConfig(_context: RequestContext, name: string): readonly ConfigValue[] {
+    return describeTopicConfig(this.get(name), this.#sources())
+  }
+
+  describeBrokerConfig(_context: RequestContext): readonly ConfigValue[] {
+    return describeBrokerConfig(this.#sources())
+  }
+
+  partitionFor(topic: TopicImage, key: Buffer | null): number {
+    const partitioner = this.#partitions.topic(topic.name)?.settings.partitioner ?? 'fnv1a'
+    return this.#chooser.choose(topic, partitioner, key)
+  }
+
+  #sources() {
+    return { nodeId: this.#nodeId, image: this.#metadata.image, settings: this.#settings.configured }
+  }
+
+  #refuseInternal(context: RequestContext, name: string): void {
+    if (context.protocol === 'internal') return
+    if (INTERNAL_TOPICS.has(name) || this.find(name)?.internal === true) throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
+  }
+
+  /** The topic with its logs open. It may be gone again already. */
+  async #ready(name: string, id: Uuid): Promise<TopicImage> {
+    this.#partitions.apply(this.#metadata.image)
+    await this.#partitions.whenOpen(name, id)
+    const topic = this.findById(id)
+    if (topic === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: name })
+    return topic
+  }
+
+  /** Resolves what the client left open, and checks the rest. */
+  #planned(topic: CreateTopic): NewTopic {
+    const config = checkedConfig(topic.config)
+    const id = newUuid(this.#random)
+    if (topic.assignments.size > 0) return { name: topic.name, id, config, replicas: this.#assigned(topic) }
+    const partitions = topic.partitions === -1 ? this.#settings.number('num.partitions') : topic.partitions
+    if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS_PER_TOPIC) {
+      const reason = `the number must be 1..${MAX_PARTITIONS_PER_TOPIC}`
+      throw new MoonMQError('PARTITION_COUNT_INVALID', { topic: topic.name, partitions, reason })
+    }
+    const factor = topic.replicationFactor === -1 ? this.#settings.number('default.replication.factor') : topic.replicationFactor
+    if (factor !== 1) throw new MoonMQError('REPLICATION_FACTOR_INVALID', { factor, brokers: 1 })
+    return { name: topic.name, id, config, replicas: Array.from({ length: partitions }, () => [this.#nodeId]) }
+  }
+
+  #assigned(topic: CreateTopic): readonly (readonly number[])[] {
+    const refuse = (reason: string) => new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason })
+    if (topic.partitions !== -1 || topic.replicationFactor !== -1) {
+      throw new MoonMQError('INVALID_REQUEST', { reason: 'give either an assignment or numbers of partitions and replicas, not both' })
+    }
+    if (topic.assignments.size > MAX_PARTITIONS_PER_TOPIC) throw refuse(`more than ${MAX_PARTITIONS_PER_TOPIC} partitions`)
+    const replicas: (readonly number[])[] = []
+    for (let partition = 0; partition < topic.assignments.size; partition++) {
+      const brokers = topic.assignments.get(partition)
+      if (brokers === undefined) throw refuse(`partitions must be numbered from 0 without gaps; ${partition} is missing`)
+      if (brokers.length !== 1 || brokers[0] !== this.#nodeId) throw refuse(`partition ${partition} can only be on broker ${this.#nodeId}`)
+      replicas.push(brokers)
+    }
+    return replicas
+  }
+}
+
+/** Values in the form that is stored. Null leaves a setting at its default. Throws CONFIG_INVALID. */
+function checkedConfig(config: ReadonlyMap<string, string | null>): ReadonlyMap<string, string> {
+  const checked = new Map<string, string>()
+  for (const [name, value] of config) {
+    if (value === null) continue
+    const stored = checkTopicSetting(name, value)
+    if (name === 'compression.type' && stored !== 'producer') {
+      throw new MoonMQError('CONFIG_INVALID', {
+        key: name,
+        value,
+        reason: 'this version keeps batches as producers compressed them: only "producer"',
+      })
+    }
+    checked.set(name, stored)
+  }
+  return checked
+}
+
+function previewOf(topic: NewTopic): TopicImage {
+  const partitions = topic.replicas.map((replicas, partition) => ({
+    partition,
+    leader: replicas[0] ?? -1,
+    leaderEpoch: 0,
+    partitionEpoch: 0,
+    replicas,
+    isr: replicas,
+  }))
+  return { name: topic.name, id: topic.id, internal: false, partitions, config: topic.config }
+}

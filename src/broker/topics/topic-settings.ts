@@ -1,0 +1,39 @@
+import { kafkaNumber } from '../../config/kafka-setting.ts'
+import { resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
+import { defined } from '../../core/assert.ts'
+import type { LogConfig } from '../../storage/types.ts'
+
+export type Partitioner = 'fnv1a' | 'murmur2'
+
+/** The settings of a topic that the broker acts on, resolved once a change: topic, then broker, then default. */
+export interface TopicSettings {
+  readonly log: LogConfig
+  readonly minInsyncReplicas: number
+  readonly partitioner: Partitioner
+  readonly timestampBeforeMaxMs: number
+  readonly timestampAfterMaxMs: number
+}
+
+const BY_NAME = new Map(TOPIC_SETTINGS.map((setting) => [setting.name, setting]))
+
+/** `topic` and `broker` hold only what somebody set, checked when it was. */
+export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker: ReadonlyMap<string, string>): TopicSettings {
+  const text = (name: string) => resolveTopicSetting(defined(BY_NAME.get(name), `the topic setting ${name}`), topic, broker).value
+  const number = (name: string) => kafkaNumber(text(name))
+  return {
+    log: {
+      segmentBytes: number('segment.bytes'),
+      segmentMs: number('segment.ms'),
+      indexIntervalBytes: number('index.interval.bytes'),
+      indexMaxBytes: number('segment.index.bytes'),
+      flushMessages: number('flush.messages'),
+      flushMs: number('flush.ms'),
+      maxMessageBytes: number('max.message.bytes'),
+      timestampType: text('message.timestamp.type') === 'LogAppendTime' ? 'LogAppendTime' : 'CreateTime',
+    },
+    minInsyncReplicas: number('min.insync.replicas'),
+    partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
+    timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
+    timestampAfterMaxMs: number('message.timestamp.after.max.ms'),
+  }
+}

@@ -1,0 +1,119 @@
+import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
+import type { RequestContext } from '../../src/broker/context.ts'
+import type { GroupPort, ProduceOutcome } from '../../src/broker/ports.ts'
+import type { Codecs } from '../../src/broker/produce/inflater.ts'
+import { NO_METRICS } from '../../src/core/counters.ts'
+import { MoonMQError } from '../../src/core/errors.ts'
+import { SILENT } from '../../src/core/logger.ts'
+import type { Offload } from '../../src/core/offload.ts'
+import { SeededRandom } from '../../src/core/random.ts'
+import { VirtualClock } from '../../src/core/virtual-clock.ts'
+import { type BatchOptions, buildBatch, type NewRecord } from '../../src/record/builder.ts'
+import { FakeLogs } from './fake-log.ts'
+import { FakeMetadata } from './fake-metadata.ts'
+
+export const NOW_MS = 1_700_000_000_000
+
+export function contextOf(overrides: Partial<RequestContext> = {}): RequestContext {
+  return {
+    principal: 'User:ANONYMOUS',
+    protocol: 'kafka',
+    clientId: 'test',
+    clientHost: '127.0.0.1',
+    listener: 'main',
+    signal: new AbortController().signal,
+    ...overrides,
+  }
+}
+
+/** A codec (number 1) whose packed form is the bytes turned around, and one (2) that must be loaded first. */
+export class FakeCodecs implements Codecs {
+  loaded = false
+  load: () => Promise<void> = async () => {}
+
+  ready(codec: number): Promise<void> | undefined {
+    if (codec === 2 && !this.loaded) {
+      return this.load().then(() => {
+        this.loaded = true
+      })
+    }
+    return undefined
+  }
+
+  inflate(_codec: number, bytes: Buffer, maxBytes: number): Buffer {
+    if (bytes.length > maxBytes) throw new MoonMQError('CORRUPT_BATCH', { reason: 'too large' })
+    return Buffer.from(bytes).reverse()
+  }
+
+  deflate(_codec: number, bytes: Buffer): Buffer {
+    return Buffer.from(bytes).reverse()
+  }
+}
+
+const OFFLOAD: Offload = {
+  gunzip: async (bytes) => Buffer.from(bytes).reverse(),
+  gzip: async (bytes) => Buffer.from(bytes).reverse(),
+  zstd: null,
+}
+
+const NO_GROUPS = {} as GroupPort
+
+export interface FakeBroker {
+  readonly broker: Broker
+  readonly logs: FakeLogs
+  readonly metadata: FakeMetadata
+  readonly clock: VirtualClock
+  readonly codecs: FakeCodecs
+}
+
+/** The real broker over logs and metadata in arrays, on virtual time. */
+export async function fakeBroker(options: Partial<BrokerOptions> & { groups?: GroupPort } = {}): Promise<FakeBroker> {
+  const logs = new FakeLogs()
+  const metadata = new FakeMetadata()
+  const clock = new VirtualClock(NOW_MS)
+  const codecs = new FakeCodecs()
+  const { groups, ...rest } = options
+  const broker = await Broker.open(
+    { logs, metadata, clock, codecs, offload: OFFLOAD, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
+    { nodeId: 0, settings: new Map(), ...rest },
+    () => groups ?? NO_GROUPS,
+  )
+  return { broker, logs, metadata, clock, codecs }
+}
+
+export function createTopic(broker: Broker, name: string, partitions = 1, config: Record<string, string> = {}) {
+  return broker.topics.create(contextOf(), {
+    name,
+    partitions,
+    replicationFactor: 1,
+    assignments: new Map(),
+    config: new Map(Object.entries(config)),
+  })
+}
+
+export function recordsOf(count: number, valueBytes = 10, timestampMs = NOW_MS): NewRecord[] {
+  return Array.from({ length: count }, (_, i) => ({ key: Buffer.from(`k${i}`), value: Buffer.alloc(valueBytes, 97), timestampMs }))
+}
+
+export function batchOf(count: number, options: BatchOptions & { valueBytes?: number; timestampMs?: number } = {}): Buffer {
+  const { valueBytes, timestampMs, ...batch } = options
+  return buildBatch(recordsOf(count, valueBytes, timestampMs), batch)
+}
+
+export async function produceOne(
+  broker: Broker,
+  topic: string,
+  partition: number,
+  batch: Buffer,
+  acks: 'none' | 'leader' | 'all' = 'all',
+): Promise<ProduceOutcome> {
+  const ticket = await broker.produce.append(contextOf(), {
+    acks,
+    timeoutMs: 1000,
+    transactionalId: null,
+    partitions: [{ topic, partition, batch }],
+  })
+  const outcome = (await ticket.settled())[0]
+  if (outcome === undefined) throw new Error('no outcome')
+  return outcome
+}

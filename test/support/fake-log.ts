@@ -1,0 +1,251 @@
+import type { LogSource } from '../../src/broker/log-source.ts'
+import { type Deferred, deferred } from '../../src/core/deferred.ts'
+import { MoonMQError } from '../../src/core/errors.ts'
+import type { Uuid } from '../../src/core/uuid.ts'
+import { VirtualClock } from '../../src/core/virtual-clock.ts'
+import { assignBatch, type BatchHeader } from '../../src/record/batch.ts'
+import { ProducerState } from '../../src/storage/producer-state.ts'
+import type {
+  AbortedTransaction,
+  Appended,
+  AppendOptions,
+  EpochEnd,
+  Log,
+  LogConfig,
+  LogEvent,
+  LogRead,
+  LogState,
+  ProducerEntry,
+  ReadRequest,
+  TimestampOffset,
+} from '../../src/storage/types.ts'
+
+export const LOG_CONFIG: LogConfig = {
+  segmentBytes: 2 ** 30,
+  segmentMs: 2 ** 40,
+  indexIntervalBytes: 4096,
+  indexMaxBytes: 10 * 2 ** 20,
+  flushMessages: 1,
+  flushMs: 2 ** 40,
+  maxMessageBytes: 1_048_588,
+  timestampType: 'CreateTime',
+}
+
+interface StoredBatch {
+  readonly bytes: Buffer
+  readonly baseOffset: number
+  readonly lastOffset: number
+}
+
+/** A log in arrays whose durability the test decides: by hand with `sync()`, or at once with `autoSync`. */
+export class FakeLog implements Log {
+  readonly topic: string
+  readonly partition: number
+  readonly topicId: Uuid
+  config: LogConfig
+  state: LogState = 'online'
+  leaderEpoch = 0
+  logStartOffset = 0
+  logEndOffset = 0
+  durableOffset = 0
+  /** Set by a test to pretend that a transaction is open. */
+  openTransactionAt: number | undefined
+  sizeBytes = 0
+  segmentCount = 1
+  autoSync = true
+  reads = 0
+  unreleased = 0
+  aborted: AbortedTransaction[] = []
+  epochEnd: EpochEnd | undefined
+  /** When set, reads are answered by promises that the test settles by resolving it. */
+  readGate: Promise<void> | undefined
+  readonly batches: StoredBatch[] = []
+  readonly #waiters: { readonly offset: number; readonly done: Deferred<void> }[] = []
+  readonly #watchers = new Set<(event: LogEvent) => void>()
+  readonly #producers = new ProducerState({ clock: new VirtualClock() })
+
+  constructor(topic: string, partition: number, topicId: Uuid = 'AAAAAAAAAAAAAAAAAAAAAB', config: LogConfig = LOG_CONFIG) {
+    this.topic = topic
+    this.partition = partition
+    this.topicId = topicId
+    this.config = config
+  }
+
+  get highWatermark(): number {
+    return this.durableOffset
+  }
+
+  get lastStableOffset(): number {
+    return Math.min(this.openTransactionAt ?? this.durableOffset, this.durableOffset)
+  }
+
+  get syncedOffset(): number {
+    return this.durableOffset
+  }
+
+  get writtenOffset(): number {
+    return this.logEndOffset
+  }
+
+  get watchers(): number {
+    return this.#watchers.size
+  }
+
+  append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended {
+    if (this.state !== 'online') {
+      throw new MoonMQError('STORAGE_FAILED', { topic: this.topic, partition: this.partition, reason: this.state })
+    }
+    const baseOffset = this.logEndOffset
+    const lastOffset = baseOffset + header.lastOffsetDelta
+    assignBatch(batch, 0, baseOffset, options.leaderEpoch)
+    this.batches.push({ bytes: batch, baseOffset, lastOffset })
+    this.#producers.update(header, baseOffset)
+    this.leaderEpoch = options.leaderEpoch
+    this.logEndOffset = lastOffset + 1
+    this.sizeBytes += batch.length
+    if (this.autoSync) this.sync()
+    return { baseOffset, lastOffset, logAppendTimeMs: -1, logStartOffset: this.logStartOffset }
+  }
+
+  /** Everything appended so far is durable now. */
+  sync(): void {
+    if (this.durableOffset === this.logEndOffset) return
+    this.durableOffset = this.logEndOffset
+    for (let i = this.#waiters.length - 1; i >= 0; i--) {
+      const waiter = this.#waiters[i]
+      if (waiter === undefined || waiter.offset > this.durableOffset) continue
+      this.#waiters.splice(i, 1)
+      waiter.done.resolve()
+    }
+    this.emit('advance')
+  }
+
+  fail(): void {
+    this.state = 'failed'
+    for (const waiter of this.#waiters.splice(0)) {
+      waiter.done.reject(new MoonMQError('STORAGE_FAILED', { topic: this.topic, partition: this.partition, reason: 'the disk failed' }))
+    }
+    this.emit('state')
+  }
+
+  emit(event: LogEvent): void {
+    for (const watcher of [...this.#watchers]) watcher(event)
+  }
+
+  whenDurable(offset: number): Promise<void> {
+    if (offset <= this.durableOffset) return Promise.resolve()
+    const done = deferred()
+    this.#waiters.push({ offset, done })
+    return done.promise
+  }
+
+  whenSynced(offset: number): Promise<void> {
+    return this.whenDurable(offset)
+  }
+
+  read(request: ReadRequest): LogRead | Promise<LogRead> {
+    if (this.readGate !== undefined) return this.readGate.then(() => this.#read(request))
+    return this.#read(request)
+  }
+
+  #read(request: ReadRequest): LogRead {
+    this.reads++
+    const buffers: Buffer[] = []
+    let sizeBytes = 0
+    let baseOffset = request.offset
+    let nextOffset = request.offset
+    for (const batch of this.batches) {
+      if (batch.lastOffset < request.offset) continue
+      if (batch.baseOffset >= request.limitOffset || batch.lastOffset >= request.limitOffset) break
+      const fits = sizeBytes + batch.bytes.length <= request.maxBytes
+      if (!fits && !(request.minOneBatch && buffers.length === 0)) break
+      if (buffers.length === 0) baseOffset = batch.baseOffset
+      buffers.push(batch.bytes)
+      sizeBytes += batch.bytes.length
+      nextOffset = batch.lastOffset + 1
+    }
+    this.unreleased++
+    return { buffers, sizeBytes, baseOffset, nextOffset, release: () => this.unreleased-- }
+  }
+
+  abortedTransactions(): readonly AbortedTransaction[] {
+    return this.aborted
+  }
+
+  producer(producerId: number): ProducerEntry | undefined {
+    return this.#producers.get(producerId)
+  }
+
+  producers(): Iterable<ProducerEntry> {
+    return this.#producers.entries()
+  }
+
+  async offsetForTimestamp(timestampMs: number, limitOffset: number): Promise<TimestampOffset | null> {
+    for (const batch of this.batches) {
+      if (batch.baseOffset >= limitOffset) break
+      const time = Number(batch.bytes.readBigInt64BE(35))
+      if (time >= timestampMs) return { offset: batch.baseOffset, timestampMs: time, leaderEpoch: this.leaderEpoch }
+    }
+    return null
+  }
+
+  async offsetOfMaxTimestamp(): Promise<TimestampOffset | null> {
+    let best: TimestampOffset | null = null
+    for (const batch of this.batches) {
+      const time = Number(batch.bytes.readBigInt64BE(35))
+      if (best === null || time > best.timestampMs) best = { offset: batch.lastOffset, timestampMs: time, leaderEpoch: this.leaderEpoch }
+    }
+    return best
+  }
+
+  endOffsetForEpoch(leaderEpoch: number): EpochEnd {
+    return this.epochEnd ?? { leaderEpoch, endOffset: this.logEndOffset }
+  }
+
+  watch(listener: (event: LogEvent) => void): () => void {
+    this.#watchers.add(listener)
+    return () => this.#watchers.delete(listener)
+  }
+
+  reconfigure(config: LogConfig): void {
+    this.config = config
+  }
+}
+
+/** Folders in a map. `deleted` names what went away, in order. */
+export class FakeLogs implements LogSource {
+  readonly logs = new Map<string, FakeLog>()
+  readonly deleted: string[] = []
+  readonly opened: string[] = []
+  /** When set, opening fails with it. */
+  failure: MoonMQError | undefined
+
+  at(topic: string, partition: number): FakeLog {
+    const log = this.logs.get(`${topic}-${partition}`)
+    if (log === undefined) throw new Error(`no log ${topic}-${partition}`)
+    return log
+  }
+
+  get(topic: string, partition: number): Log | undefined {
+    return this.logs.get(`${topic}-${partition}`)
+  }
+
+  async open(topic: string, partition: number, topicId: Uuid, config: LogConfig): Promise<Log> {
+    if (this.failure !== undefined) throw this.failure
+    const name = `${topic}-${partition}`
+    const log = new FakeLog(topic, partition, topicId, config)
+    this.logs.set(name, log)
+    this.opened.push(name)
+    return log
+  }
+
+  async delete(topic: string, partition: number, topicId: Uuid): Promise<void> {
+    const name = `${topic}-${partition}`
+    const log = this.logs.get(name)
+    if (log === undefined || log.topicId !== topicId) return
+    log.state = 'closed'
+    log.emit('state')
+    this.logs.delete(name)
+    this.deleted.push(name)
+  }
+}

@@ -1,0 +1,300 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ProduceTicket } from '../../../src/broker/ports.ts'
+import { deferred } from '../../../src/core/deferred.ts'
+import type { ErrorCode } from '../../../src/core/errors.ts'
+import { writeInt64 } from '../../../src/core/int64.ts'
+import { AT, readBatchHeader, sealBatch, verifyBatchCrc } from '../../../src/record/batch.ts'
+import { batchOf, contextOf, createTopic, fakeBroker, NOW_MS, produceOne } from '../../support/fake-broker.ts'
+
+function sealed(change: (batch: Buffer) => void, batch = batchOf(2)): Buffer {
+  change(batch)
+  sealBatch(batch, 0, batch.length)
+  return batch
+}
+
+const DAMAGE: readonly [string, ErrorCode, () => Buffer][] = [
+  ['no bytes', 'INVALID_RECORD', () => Buffer.alloc(0)],
+  ['a cut header', 'INVALID_RECORD', () => batchOf(1).subarray(0, 40)],
+  ['an older format', 'UNSUPPORTED_FOR_MESSAGE_FORMAT', () => sealed((b) => b.writeInt8(1, AT.magic))],
+  ['two batches', 'INVALID_RECORD', () => Buffer.concat([batchOf(1), batchOf(1)])],
+  ['a length beyond the bytes', 'CORRUPT_BATCH', () => sealed((b) => b.writeInt32BE(b.length, AT.batchLength))],
+  ['a negative length', 'CORRUPT_BATCH', () => sealed((b) => b.writeInt32BE(-5, AT.batchLength))],
+  [
+    'a flipped bit',
+    'CORRUPT_BATCH',
+    () => {
+      const batch = batchOf(2)
+      batch[70] = (batch[70] ?? 0) ^ 1
+      return batch
+    },
+  ],
+  ['no records', 'INVALID_RECORD', () => sealed((b) => b.writeInt32BE(0, AT.recordCount))],
+  ['a count above the offsets', 'INVALID_RECORD', () => sealed((b) => b.writeInt32BE(3, AT.recordCount))],
+  ['offsets above the count', 'INVALID_RECORD', () => sealed((b) => b.writeInt32BE(5, AT.lastOffsetDelta))],
+  ['a base offset', 'INVALID_RECORD', () => sealed((b) => writeInt64(b, 5, AT.baseOffset))],
+  ['a control bit', 'INVALID_RECORD', () => batchOf(1, { control: true, producerId: 1, producerEpoch: 0, transactional: true })],
+  ['an unknown attribute', 'INVALID_RECORD', () => sealed((b) => b.writeInt16BE(0x100, AT.attributes))],
+  ['a delete horizon', 'INVALID_RECORD', () => sealed((b) => b.writeInt16BE(0x40, AT.attributes))],
+  ['a codec that does not exist', 'UNSUPPORTED_COMPRESSION', () => sealed((b) => b.writeInt16BE(6, AT.attributes))],
+  ['log append time', 'INVALID_TIMESTAMP', () => sealed((b) => b.writeInt16BE(8, AT.attributes))],
+  ['a transaction', 'INVALID_TXN_STATE', () => batchOf(1, { transactional: true, producerId: 1, producerEpoch: 0, baseSequence: 0 })],
+  ['a producer without a sequence', 'INVALID_RECORD', () => batchOf(1, { producerId: 1, producerEpoch: 0 })],
+  ['a time beyond 2^53', 'INVALID_TIMESTAMP', () => sealed((b) => b.writeBigInt64BE(2n ** 60n, AT.maxTimestamp))],
+  ['a time two hours ahead', 'INVALID_TIMESTAMP', () => batchOf(1, { timestampMs: NOW_MS + 7_200_000 })],
+  ['a record longer than the batch', 'INVALID_RECORD', () => sealed((b) => b.writeInt8(127, AT.records))],
+]
+
+describe('produce: what is refused', () => {
+  for (const [what, code, make] of DAMAGE) {
+    it(`${what}: ${code}`, async () => {
+      const { broker, logs } = await fakeBroker()
+      await createTopic(broker, 'orders')
+      const outcome = await produceOne(broker, 'orders', 0, make())
+      assert.equal(outcome.error?.code, code)
+      assert.equal(outcome.baseOffset, -1)
+      assert.equal(logs.at('orders', 0).batches.length, 0)
+    })
+  }
+
+  it('a batch above max.message.bytes', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders', 1, { 'max.message.bytes': '200' })
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(1, { valueBytes: 300 }))).error?.code, 'RECORD_TOO_LARGE')
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(1, { valueBytes: 20 }))).error, null)
+  })
+
+  it('topics and partitions that are not there, and internal ones', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    assert.equal((await produceOne(broker, 'missing', 0, batchOf(1))).error?.code, 'TOPIC_MISSING')
+    assert.equal((await produceOne(broker, 'orders', 1, batchOf(1))).error?.code, 'PARTITION_MISSING')
+    await broker.topics.create(contextOf({ protocol: 'internal' }), {
+      name: '__consumer_offsets',
+      partitions: 2,
+      replicationFactor: 1,
+      assignments: new Map(),
+      config: new Map(),
+    })
+    assert.equal((await produceOne(broker, '__consumer_offsets', 0, batchOf(1))).error?.code, 'TOPIC_FORBIDDEN')
+  })
+
+  it('a transactional id, for every partition of the request', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders', 2)
+    const partitions = [0, 1].map((partition) => ({ topic: 'orders', partition, batch: batchOf(1) }))
+    const ticket = await broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 1, transactionalId: 'tx', partitions })
+    assert.deepEqual(
+      (await ticket.settled()).map((each) => each.error?.code),
+      ['INVALID_REQUEST', 'INVALID_REQUEST'],
+    )
+  })
+
+  it('acks all below min.insync.replicas, before anything is written', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders', 1, { 'min.insync.replicas': '2' })
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(1), 'all')).error?.code, 'NOT_ENOUGH_REPLICAS')
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(1), 'leader')).error, null)
+    assert.equal(logs.at('orders', 0).batches.length, 1)
+  })
+})
+
+describe('produce: what is written', () => {
+  it('the very buffer that came, with offset and epoch in place', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const first = batchOf(3)
+    const second = batchOf(2)
+    assert.equal((await produceOne(broker, 'orders', 0, first)).baseOffset, 0)
+    assert.equal((await produceOne(broker, 'orders', 0, second)).baseOffset, 3)
+    assert.equal(logs.at('orders', 0).batches[1]?.bytes, second)
+    assert.equal(readBatchHeader(second).baseOffset, 3)
+  })
+
+  it('a wrong max timestamp is corrected with a new checksum', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const batch = sealed((b) => writeInt64(b, NOW_MS + 5, AT.maxTimestamp))
+    assert.equal((await produceOne(broker, 'orders', 0, batch)).error, null)
+    const header = readBatchHeader(batch)
+    assert.equal(header.maxTimestampMs, NOW_MS)
+    verifyBatchCrc(batch, 0, header)
+  })
+
+  it('returns in the same turn when nothing must be loaded; acks none are settled then', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    logs.at('orders', 0).autoSync = false
+    const request = {
+      acks: 'none',
+      timeoutMs: 1000,
+      transactionalId: null,
+      partitions: [{ topic: 'orders', partition: 0, batch: batchOf(1) }],
+    } as const
+    const ticket = broker.produce.append(contextOf(), request) as ProduceTicket
+    const outcomes = ticket.settled() as readonly { baseOffset: number }[]
+    assert.equal(outcomes[0]?.baseOffset, 0)
+  })
+
+  it('acks leader and all are settled when durable, not before', async () => {
+    for (const acks of ['leader', 'all'] as const) {
+      const { broker, logs } = await fakeBroker()
+      await createTopic(broker, 'orders')
+      const log = logs.at('orders', 0)
+      log.autoSync = false
+      let settled = false
+      const outcome = produceOne(broker, 'orders', 0, batchOf(1), acks).then((result) => {
+        settled = true
+        return result
+      })
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.equal(settled, false)
+      log.sync()
+      assert.equal((await outcome).baseOffset, 0)
+    }
+  })
+
+  it('a log that fails first gives its error to the waiting request', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    logs.at('orders', 0).autoSync = false
+    const outcome = produceOne(broker, 'orders', 0, batchOf(1))
+    logs.at('orders', 0).fail()
+    assert.equal((await outcome).error?.code, 'STORAGE_FAILED')
+  })
+
+  it('a request that is not durable in time is answered REQUEST_TIMED_OUT', async () => {
+    const { broker, logs, clock } = await fakeBroker()
+    await createTopic(broker, 'orders', 2)
+    logs.at('orders', 0).autoSync = false
+    const partitions = [0, 1].map((partition) => ({ topic: 'orders', partition, batch: batchOf(1) }))
+    const ticket = await broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 500, transactionalId: null, partitions })
+    const settled = Promise.resolve(ticket.settled())
+    await clock.advance(700)
+    assert.deepEqual(
+      (await settled).map((each) => each.error?.code ?? null),
+      ['REQUEST_TIMED_OUT', null],
+    )
+    await clock.advance(1000)
+    assert.equal(clock.pendingTimers, 0)
+  })
+
+  it('a compressed batch stays as it came and is walked inflated', async () => {
+    const { broker, codecs, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const compress = (_: number, bytes: Buffer) => codecs.deflate(1, bytes)
+    const batch = batchOf(3, { codec: 1, compress })
+    const before = Buffer.from(batch)
+    assert.equal((await produceOne(broker, 'orders', 0, batch)).error, null)
+    assert.deepEqual(logs.at('orders', 0).batches[0]?.bytes.subarray(21), before.subarray(21))
+    const lie = sealed(
+      (b) => b.writeInt32BE(2, AT.recordCount),
+      sealed((b) => b.writeInt32BE(1, AT.lastOffsetDelta), batchOf(3, { codec: 1, compress })),
+    )
+    assert.equal((await produceOne(broker, 'orders', 0, lie)).error?.code, 'INVALID_RECORD')
+  })
+
+  it('a codec that is being loaded holds the request, and the topic is looked up again afterwards', async () => {
+    const { broker, codecs, logs } = await fakeBroker()
+    await createTopic(broker, 'orders', 2)
+    const gate = deferred()
+    codecs.load = () => gate.promise
+    const compress = (_: number, bytes: Buffer) => codecs.deflate(2, bytes)
+    const partitions = [
+      { topic: 'orders', partition: 0, batch: batchOf(1, { codec: 2, compress }) },
+      { topic: 'orders', partition: 1, batch: batchOf(1) },
+    ]
+    const appending = broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 1000, transactionalId: null, partitions })
+    assert.ok(appending instanceof Promise)
+    assert.equal(logs.at('orders', 1).batches.length, 0)
+    await broker.topics.delete(contextOf(), 'orders')
+    gate.resolve()
+    const outcomes = await (await appending).settled()
+    assert.deepEqual(
+      outcomes.map((each) => each.error?.code),
+      ['TOPIC_MISSING', 'TOPIC_MISSING'],
+    )
+  })
+
+  it('bytes in flight are bounded: the next request waits for a sync', async () => {
+    const { broker, logs } = await fakeBroker({ maxInflightProduceBytes: 100 })
+    await createTopic(broker, 'orders')
+    const log = logs.at('orders', 0)
+    log.autoSync = false
+    const first = produceOne(broker, 'orders', 0, batchOf(4))
+    const later = [0, 1, 2].map(() => produceOne(broker, 'orders', 0, batchOf(4)))
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(log.batches.length, 1)
+    log.autoSync = true
+    log.sync()
+    assert.equal((await first).baseOffset, 0)
+    assert.deepEqual(
+      (await Promise.all(later)).map((each) => each.baseOffset),
+      [4, 8, 12],
+    )
+  })
+})
+
+describe('produce: idempotence', () => {
+  const idempotent = (baseSequence: number, count = 1, producerId = 7, producerEpoch = 0) =>
+    batchOf(count, { producerId, producerEpoch, baseSequence })
+
+  it('O5: sequences move by the record count; a resend of the last five gives the original offset and stores nothing', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const send = (batch: Buffer) => produceOne(broker, 'orders', 0, batch)
+    for (const [sequence, count, offset] of [
+      [0, 1, 0],
+      [1, 2, 1],
+      [3, 5, 3],
+    ] as const) {
+      assert.equal((await send(idempotent(sequence, count))).baseOffset, offset)
+    }
+    assert.equal((await send(idempotent(1, 2))).baseOffset, 1)
+    assert.equal((await send(idempotent(0, 1))).baseOffset, 0)
+    assert.equal(logs.at('orders', 0).batches.length, 3)
+    assert.equal((await send(idempotent(9))).error?.code, 'OUT_OF_ORDER_SEQUENCE')
+    assert.equal((await send(idempotent(8))).baseOffset, 8)
+    assert.equal((await send(idempotent(0, 1, 8))).error, null)
+    assert.equal((await send(idempotent(41, 1, 9))).error, null)
+  })
+
+  it('O6: sequences wrap from 2^31-1 to 0', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const send = (batch: Buffer) => produceOne(broker, 'orders', 0, batch)
+    assert.equal((await send(idempotent(2147483646, 4))).error, null)
+    assert.equal((await send(idempotent(2))).baseOffset, 4)
+    assert.equal((await send(idempotent(2147483646, 4))).baseOffset, 0)
+    assert.equal((await send(idempotent(2147483647, 1, 8))).baseOffset, 5)
+    assert.equal((await send(idempotent(0, 1, 8))).baseOffset, 6)
+  })
+
+  it('an old epoch is fenced, a new one starts at 0', async () => {
+    const { broker } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const send = (batch: Buffer) => produceOne(broker, 'orders', 0, batch)
+    await send(idempotent(0, 1, 7, 1))
+    assert.equal((await send(idempotent(1, 1, 7, 0))).error?.code, 'INVALID_PRODUCER_EPOCH')
+    assert.equal((await send(idempotent(1, 1, 7, 2))).error?.code, 'OUT_OF_ORDER_SEQUENCE')
+    assert.equal((await send(idempotent(0, 1, 7, 2))).baseOffset, 1)
+  })
+
+  it('a duplicate is answered when the original is durable, not before', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const log = logs.at('orders', 0)
+    log.autoSync = false
+    const original = produceOne(broker, 'orders', 0, idempotent(0))
+    let answered = false
+    const resend = produceOne(broker, 'orders', 0, idempotent(0)).then((outcome) => {
+      answered = true
+      return outcome
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(answered, false)
+    log.sync()
+    assert.deepEqual([(await original).baseOffset, (await resend).baseOffset], [0, 0])
+    assert.equal(log.batches.length, 1)
+  })
+})
