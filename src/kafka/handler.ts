@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import type { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { NetAddress } from '../io/net.ts'
+import type { Input } from '../schema/compile.ts'
 
 /**
  * How to write a handler: one file `handlers/NN-name.ts` for each API, NN its key with two digits. The file begins with a comment
@@ -21,8 +22,8 @@ import type { NetAddress } from '../io/net.ts'
  *       refuse: (error) => ({ throttleTimeMs: 0, errorCode: kafkaCode(error) }),
  *     })
  *
- * Requests and responses are the plain objects of `schema`: every field is there, those that the version lacks hold their
- * defaults, and what a response names outside its version is left out by the codec. `handle` translates, calls the broker and
+ * Requests are the plain objects of `schema`: every field is there, those that the version lacks hold their defaults. Responses may
+ * leave fields out, and what they name outside of their version is dropped where the schema allows it. `handle` translates, calls the broker and
  * nothing more: rules live in `broker`. Add the constant to the list in `handlers/index.ts`; the offer of ApiVersions and the table of
  * docs/KAFKA.md follow from it.
  */
@@ -36,9 +37,9 @@ export interface KafkaApi<Request, Response> {
   /** What of the API is left out here, one sentence each: printed in docs/KAFKA.md. */
   readonly omissions: readonly string[]
   /** Requests of a connection run one after another: the next one starts when this answer is there, unless it is `Later`. */
-  handle(call: KafkaCall, request: Request): Answer<Response> | Promise<Answer<Response>>
+  handle(call: KafkaCall, request: Request): Answer<Input<Response>> | Promise<Answer<Input<Response>>>
   /** The response that carries the error of the request as a whole, where `handle` throws. Null: the connection is closed instead. */
-  refuse(error: MoonMQError, request: Request, call: KafkaCall): Response | null
+  refuse(error: MoonMQError, request: Request, call: KafkaCall): Input<Response> | null
 }
 
 /** The answer itself, an answer that comes after the next request may have begun, or none at all (acks 0). */

@@ -1,0 +1,80 @@
+import { kafkaCode, type KafkaCall } from './handler.ts'
+import type { ErrorCode } from '../core/errors.ts'
+import { MoonMQError } from '../core/errors.ts'
+import type { PartitionImage, TopicImage } from '../metadata/types.ts'
+
+/** What the answers about the cluster have in common: brokers, partitions, authorized operations. */
+
+/** Kafka's AclOperation codes; a bit each in the fields of authorized operations (KIP-430). */
+const READ = 3
+const WRITE = 4
+const CREATE = 5
+const DELETE = 6
+const ALTER = 7
+const DESCRIBE = 8
+const CLUSTER_ACTION = 9
+const DESCRIBE_CONFIGS = 10
+const ALTER_CONFIGS = 11
+const IDEMPOTENT_WRITE = 12
+
+/** Kafka's "was not asked for". */
+export const OPERATIONS_NOT_ASKED = -2147483648
+/** Without access rules everything that the kind of resource knows is allowed. */
+export const TOPIC_OPERATIONS = bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+export const CLUSTER_OPERATIONS = bits(CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE)
+
+function bits(...operations: number[]): number {
+  return operations.reduce((sum, operation) => sum | (1 << operation), 0)
+}
+
+export interface BrokerNode {
+  readonly nodeId: number
+  readonly host: string
+  readonly port: number
+  readonly rack: string | null
+}
+
+/** The brokers that a client of this connection is told of. One broker: itself, as the client reaches it. */
+export function brokersFor(call: KafkaCall): readonly BrokerNode[] {
+  const { host, port } = call.advertised
+  return [{ nodeId: call.broker.cluster.nodeId, host, port, rack: null }]
+}
+
+export function partitionAnswer(image: PartitionImage) {
+  return {
+    errorCode: 0,
+    partitionIndex: image.partition,
+    leaderId: image.leader,
+    leaderEpoch: image.leaderEpoch,
+    replicaNodes: image.replicas,
+    isrNodes: image.isr,
+    offlineReplicas: [],
+  }
+}
+
+/** A fault as an outcome of one item: runs `work` and keeps a MoonMQError, throws anything else on. */
+export async function outcome<T>(work: () => Promise<T>): Promise<T | MoonMQError> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof MoonMQError) return error
+    throw error
+  }
+}
+
+/** Error code and message as many answers carry them. */
+export function errorFields(error: MoonMQError | null): { errorCode: number; errorMessage: string | null } {
+  return { errorCode: kafkaCode(error), errorMessage: error === null ? null : error.message }
+}
+
+export function codeOf(code: ErrorCode): number {
+  return kafkaCode(new MoonMQError(code))
+}
+
+export function ownBroker(call: KafkaCall, name: string): boolean {
+  return name === String(call.broker.cluster.nodeId)
+}
+
+export function byName(left: TopicImage, right: TopicImage): number {
+  return left.name < right.name ? -1 : left.name > right.name ? 1 : 0
+}

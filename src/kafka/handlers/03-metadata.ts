@@ -1,0 +1,104 @@
+/**
+ * Metadata: brokers, topics and partition leaders. Null topics = all of them, an empty list = none; in version 0 an empty list = all.
+ * Topics are named, or from version 12 asked for by id. A named topic that does not exist is created where the request (version 4
+ * on; always before) and the setting `auto.create.topics.enable` allow it, and is in the answer at once.
+ */
+import { MoonMQError } from '../../core/errors.ts'
+import { ZERO_UUID } from '../../core/uuid.ts'
+import type { TopicImage } from '../../metadata/types.ts'
+import type { Input } from '../../schema/compile.ts'
+import type { MetadataRequest, MetadataResponse } from '../../schema/types.generated.ts'
+import { brokersFor, CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, outcome, partitionAnswer, TOPIC_OPERATIONS } from '../cluster-view.ts'
+import { api, type KafkaCall, kafkaCode } from '../handler.ts'
+
+type Topic = Input<MetadataResponse['topics'][number]>
+type Asked = NonNullable<MetadataRequest['topics']>[number]
+
+export const metadata = api<MetadataRequest, MetadataResponse>({
+  key: 3,
+  name: 'Metadata',
+  versions: [0, 13],
+  omissions: ['Racks are not known.'],
+  async handle(call, request) {
+    const operations = request.includeTopicAuthorizedOperations ? TOPIC_OPERATIONS : OPERATIONS_NOT_ASKED
+    const topics = await askedTopics(call, request)
+    return {
+      ...clusterPart(call, request),
+      topics: topics.map((each) => topicAnswer(each, operations)),
+    }
+  },
+  refuse: (error, request, call) => ({
+    ...clusterPart(call, request),
+    errorCode: kafkaCode(error),
+    topics: (request.topics ?? []).map((asked) => ({ errorCode: kafkaCode(error), name: asked.name, topicId: asked.topicId })),
+  }),
+})
+
+function clusterPart(call: KafkaCall, request: MetadataRequest) {
+  const { cluster } = call.broker
+  return {
+    throttleTimeMs: 0,
+    brokers: brokersFor(call),
+    clusterId: cluster.clusterId,
+    controllerId: cluster.nodeId,
+    clusterAuthorizedOperations: request.includeClusterAuthorizedOperations ? CLUSTER_OPERATIONS : OPERATIONS_NOT_ASKED,
+  }
+}
+
+/** A topic, or what was asked for and why it is not there. */
+type Found = TopicImage | { readonly asked: Asked; readonly error: MoonMQError }
+
+function askedTopics(call: KafkaCall, request: MetadataRequest): readonly Found[] | Promise<readonly Found[]> {
+  const { topics } = call.broker
+  const all = request.topics === null || (call.version === 0 && request.topics.length === 0)
+  if (all) return topics.list()
+  const found: (Found | Promise<Found>)[] = []
+  const seen = new Set<string>()
+  let waits = false
+  for (const asked of request.topics ?? []) {
+    const once = asked.name ?? asked.topicId
+    if (seen.has(once)) continue
+    seen.add(once)
+    const topic = findOrCreate(call, asked, request.allowAutoTopicCreation)
+    waits ||= topic instanceof Promise
+    found.push(topic)
+  }
+  return waits ? Promise.all(found) : (found as Found[])
+}
+
+function findOrCreate(call: KafkaCall, asked: Asked, mayCreate: boolean): Found | Promise<Found> {
+  const { topics, cluster } = call.broker
+  if (asked.topicId !== ZERO_UUID) {
+    if (asked.name !== null && call.version < 12) return refused(asked, 'INVALID_REQUEST', { reason: 'topic ids are asked for from version 12' })
+    return topics.findById(asked.topicId) ?? refused(asked, 'TOPIC_ID_UNKNOWN', { id: asked.topicId })
+  }
+  const { name } = asked
+  if (name === null) return refused(asked, 'INVALID_REQUEST', { reason: 'a topic has neither name nor id' })
+  const topic = topics.find(name)
+  if (topic !== undefined) return topic
+  if (mayCreate && cluster.settings.get('auto.create.topics.enable') !== 'false') return create(call, asked, name)
+  return refused(asked, 'TOPIC_MISSING', { topic: name })
+}
+
+async function create(call: KafkaCall, asked: Asked, name: string): Promise<Found> {
+  const created = await outcome(() => call.broker.topics.ensure(call.context, name))
+  return created instanceof MoonMQError ? { asked, error: created } : created
+}
+
+function refused(asked: Asked, ...reason: ConstructorParameters<typeof MoonMQError>): Found {
+  return { asked, error: new MoonMQError(...reason) }
+}
+
+function topicAnswer(found: Found, operations: number): Topic {
+  if ('error' in found) {
+    return { errorCode: kafkaCode(found.error), name: found.asked.name, topicId: found.asked.topicId, partitions: [] }
+  }
+  return {
+    errorCode: 0,
+    name: found.name,
+    topicId: found.id,
+    isInternal: found.internal,
+    partitions: found.partitions.map(partitionAnswer),
+    topicAuthorizedOperations: operations,
+  }
+}

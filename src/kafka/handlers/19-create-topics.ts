@@ -1,0 +1,87 @@
+/**
+ * CreateTopics (KIP-4, KIP-464 defaults, KIP-525 answer with settings). Each topic has an outcome of its own. The answer comes when the
+ * topic is in the metadata log and can be written to, or with REQUEST_TIMED_OUT after the request's timeout; the creation goes on then.
+ */
+import type { ConfigValue } from '../../broker/ports.ts'
+import { withDeadline } from '../../core/clock.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { ZERO_UUID } from '../../core/uuid.ts'
+import type { TopicImage } from '../../metadata/types.ts'
+import type { Input } from '../../schema/compile.ts'
+import type { CreateTopicsRequest, CreateTopicsResponse } from '../../schema/types.generated.ts'
+import { errorFields, outcome } from '../cluster-view.ts'
+import { api, type KafkaCall } from '../handler.ts'
+
+type Asked = CreateTopicsRequest['topics'][number]
+type TopicAnswer = Input<CreateTopicsResponse['topics'][number]>
+
+const SETTINGS_SINCE = 5
+
+export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
+  key: 19,
+  name: 'CreateTopics',
+  versions: [2, 7],
+  omissions: [],
+  async handle(call, request) {
+    const seen = new Map<string, number>()
+    for (const { name } of request.topics) seen.set(name, (seen.get(name) ?? 0) + 1)
+    const topics: TopicAnswer[] = []
+    for (const asked of uniqueBy(request.topics, (each) => each.name)) {
+      const result = await outcome(() => {
+        if (seen.get(asked.name) !== 1) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
+        const created = create(call, asked, request.validateOnly)
+        return request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, created) : created
+      })
+      topics.push(result instanceof MoonMQError ? failed(asked, result) : await createdAnswer(call, result))
+    }
+    return { throttleTimeMs: 0, topics }
+  },
+  refuse: (error, request) => ({ throttleTimeMs: 0, topics: request.topics.map((asked) => failed(asked, error)) }),
+})
+
+function uniqueBy<T>(all: readonly T[], key: (each: T) => string): T[] {
+  return [...new Map(all.map((each) => [key(each), each])).values()]
+}
+
+async function create(call: KafkaCall, asked: Asked, validateOnly: boolean): Promise<TopicImage> {
+  const { name, numPartitions, replicationFactor } = asked
+  const assignments = new Map<number, readonly number[]>()
+  for (const { partitionIndex, brokerIds } of asked.assignments) {
+    if (assignments.has(partitionIndex)) {
+      throw new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason: `partition ${partitionIndex} is assigned twice` })
+    }
+    assignments.set(partitionIndex, brokerIds)
+  }
+  if (assignments.size > 0 && (numPartitions !== -1 || replicationFactor !== -1)) {
+    throw new MoonMQError('INVALID_REQUEST', { reason: 'a replica assignment excludes a number of partitions and a replication factor' })
+  }
+  const config = new Map<string, string | null>()
+  for (const { name: key, value } of asked.configs) {
+    if (config.has(key)) throw new MoonMQError('INVALID_REQUEST', { reason: `setting ${key} is given twice` })
+    config.set(key, value)
+  }
+  const partitions = assignments.size > 0 ? assignments.size : numPartitions
+  return await call.broker.topics.create(call.context, { name, partitions, replicationFactor, assignments, config }, { validateOnly })
+}
+
+async function createdAnswer(call: KafkaCall, topic: TopicImage): Promise<TopicAnswer> {
+  const settings = call.version < SETTINGS_SINCE ? null : await outcome(async () => call.broker.topics.describeConfig(call.context, topic.name))
+  return {
+    name: topic.name,
+    topicId: topic.id,
+    errorCode: 0,
+    errorMessage: null,
+    numPartitions: topic.partitions.length,
+    replicationFactor: topic.partitions[0]?.replicas.length ?? 1,
+    // After a mere validation there is no topic whose settings could be described.
+    configs: settings === null || settings instanceof MoonMQError ? [] : settings.map(settingAnswer),
+  }
+}
+
+function settingAnswer({ name, value, readOnly, source, sensitive }: ConfigValue) {
+  return { name, value: sensitive ? null : value, readOnly, configSource: source, isSensitive: sensitive }
+}
+
+function failed(asked: Asked, error: MoonMQError): TopicAnswer {
+  return { name: asked.name, topicId: ZERO_UUID, ...errorFields(error), numPartitions: -1, replicationFactor: -1, configs: [] }
+}

@@ -1,0 +1,73 @@
+/**
+ * DescribeConfigs: settings of topics and of this broker with where each value comes from (KIP-133, KIP-226, KIP-569). Null keys = every
+ * setting, an empty list = none. Values that are secret are never told.
+ */
+import type { ConfigValue } from '../../broker/ports.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import type { Input } from '../../schema/compile.ts'
+import type { DescribeConfigsRequest, DescribeConfigsResponse } from '../../schema/types.generated.ts'
+import { errorFields, outcome, ownBroker } from '../cluster-view.ts'
+import { api, type KafkaCall } from '../handler.ts'
+
+type Asked = DescribeConfigsRequest['resources'][number]
+type ResourceAnswer = Input<DescribeConfigsResponse['results'][number]>
+
+const TOPIC = 2
+const BROKER = 4
+
+export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsResponse>({
+  key: 32,
+  name: 'DescribeConfigs',
+  versions: [1, 4],
+  omissions: ['Topics and brokers only: loggers, client metrics and groups are refused with INVALID_REQUEST.'],
+  async handle(call, request) {
+    const results = await Promise.all(
+      request.resources.map(async (asked) => {
+        const settings = await outcome(async () => settingsOf(call, asked))
+        if (settings instanceof MoonMQError) return failed(asked, settings)
+        return resourceAnswer(asked, request, settings)
+      }),
+    )
+    return { throttleTimeMs: 0, results }
+  },
+  refuse: (error, request) => ({ throttleTimeMs: 0, results: request.resources.map((asked) => failed(asked, error)) }),
+})
+
+function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): readonly ConfigValue[] {
+  const { topics } = call.broker
+  if (resourceType === TOPIC) return topics.describeConfig(call.context, resourceName)
+  if (resourceType !== BROKER) throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })
+  const settings = topics.describeBrokerConfig(call.context)
+  // The empty name means the defaults of all brokers: what was set while running for every one of them.
+  if (resourceName === '') return settings.filter(({ source }) => source === DYNAMIC_DEFAULT)
+  if (ownBroker(call, resourceName)) return settings
+  throw new MoonMQError('INVALID_REQUEST', { reason: `broker ${resourceName} is not this one, ${call.broker.cluster.nodeId}` })
+}
+
+const DYNAMIC_DEFAULT = 3
+
+function resourceAnswer(asked: Asked, request: DescribeConfigsRequest, settings: readonly ConfigValue[]): ResourceAnswer {
+  const keys = asked.configurationKeys === null ? null : new Set(asked.configurationKeys)
+  const { resourceType, resourceName } = asked
+  const configs = settings
+    .filter(({ name }) => keys === null || keys.has(name))
+    .map((setting) => ({
+      name: setting.name,
+      value: setting.sensitive ? null : setting.value,
+      readOnly: setting.readOnly,
+      configSource: setting.source,
+      isSensitive: setting.sensitive,
+      synonyms: request.includeSynonyms ? synonymsOf(setting) : [],
+      configType: setting.type,
+      documentation: request.includeDocumentation ? setting.documentation : null,
+    }))
+  return { ...errorFields(null), resourceType, resourceName, configs }
+}
+
+function synonymsOf({ sensitive, synonyms }: ConfigValue) {
+  return synonyms.map(({ name, value, source }) => ({ name, value: sensitive ? null : value, source }))
+}
+
+function failed({ resourceType, resourceName }: Asked, error: MoonMQError): ResourceAnswer {
+  return { ...errorFields(error), resourceType, resourceName, configs: [] }
+}

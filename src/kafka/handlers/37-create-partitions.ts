@@ -1,0 +1,51 @@
+/** CreatePartitions: raises the number of partitions of topics (KIP-195). Keys may map to other partitions afterwards. */
+import { withDeadline } from '../../core/clock.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import type { CreatePartitionsRequest, CreatePartitionsResponse } from '../../schema/types.generated.ts'
+import { errorFields, outcome } from '../cluster-view.ts'
+import { api, type KafkaCall } from '../handler.ts'
+
+type Asked = CreatePartitionsRequest['topics'][number]
+
+export const createPartitions = api<CreatePartitionsRequest, CreatePartitionsResponse>({
+  key: 37,
+  name: 'CreatePartitions',
+  versions: [0, 3],
+  omissions: [],
+  async handle(call, request) {
+    const results = []
+    for (const asked of request.topics) {
+      const repeated = request.topics.filter((other) => other.name === asked.name).length > 1
+      const result = await outcome(async () => {
+        if (repeated) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
+        const grown = grow(call, asked, request.validateOnly)
+        await (request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, grown) : grown)
+      })
+      results.push({ name: asked.name, ...errorFields(result ?? null) })
+    }
+    return { throttleTimeMs: 0, results }
+  },
+  refuse: (error, request) => ({
+    throttleTimeMs: 0,
+    results: request.topics.map(({ name }) => ({ name, ...errorFields(error) })),
+  }),
+})
+
+async function grow(call: KafkaCall, asked: Asked, validateOnly: boolean): Promise<void> {
+  const { topics, cluster } = call.broker
+  if (asked.assignments !== null) checkAssignments(asked, topics.get(asked.name).partitions.length, cluster.nodeId)
+  await topics.createPartitions(call.context, asked.name, asked.count, { validateOnly })
+}
+
+/** With one broker there is one assignment that works; any other would promise what cannot be kept. */
+function checkAssignments({ count, assignments }: Asked, before: number, nodeId: number): void {
+  if (assignments === null) return
+  if (assignments.length !== count - before) {
+    const reason = `${count - before} new partitions, ${assignments.length} assignments`
+    throw new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason })
+  }
+  const wrong = assignments.find(({ brokerIds }) => brokerIds.length !== 1 || brokerIds[0] !== nodeId)
+  if (wrong !== undefined) {
+    throw new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason: `replicas on ${wrong.brokerIds.join(', ')}; the only broker is ${nodeId}` })
+  }
+}
