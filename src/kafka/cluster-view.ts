@@ -1,7 +1,6 @@
-import { kafkaCode, type KafkaCall } from './handler.ts'
-import type { ErrorCode } from '../core/errors.ts'
 import { MoonMQError } from '../core/errors.ts'
-import type { PartitionImage, TopicImage } from '../metadata/types.ts'
+import type { PartitionImage } from '../metadata/types.ts'
+import { type KafkaCall, kafkaCode } from './handler.ts'
 
 /** What the answers about the cluster have in common: brokers, partitions, authorized operations. */
 
@@ -67,14 +66,17 @@ export function errorFields(error: MoonMQError | null): { errorCode: number; err
   return { errorCode: kafkaCode(error), errorMessage: error === null ? null : error.message }
 }
 
-export function codeOf(code: ErrorCode): number {
-  return kafkaCode(new MoonMQError(code))
-}
-
 export function ownBroker(call: KafkaCall, name: string): boolean {
   return name === String(call.broker.cluster.nodeId)
 }
 
-export function byName(left: TopicImage, right: TopicImage): number {
-  return left.name < right.name ? -1 : left.name > right.name ? 1 : 0
+/** What stands more than once: Kafka refuses an item that one request names twice. */
+export function repeats<T>(all: readonly T[]): ReadonlySet<T> {
+  const seen = new Set<T>()
+  const repeated = new Set<T>()
+  for (const each of all) {
+    if (seen.has(each)) repeated.add(each)
+    seen.add(each)
+  }
+  return repeated
 }

@@ -1,5 +1,7 @@
 import type { ByteReader } from '../core/reader.ts'
 import type { ByteWriter } from '../core/writer.ts'
+import type { Input } from '../schema/compile.ts'
+import { type ApiName, apiInfo, hasFlexibleHeader, requestCodec, responseCodec } from '../schema/messages.ts'
 
 /** Messages of one API at one version. */
 export interface MessageCodec {
@@ -8,11 +10,20 @@ export interface MessageCodec {
   readonly flexibleResponseHeader: boolean
   /** Throws BAD_FRAME. `records` fields are views of the bytes. */
   decodeRequest(reader: ByteReader): unknown
-  /** `records` fields are linked, not copied. */
+  /** Large `records` fields are linked, not copied. */
   encodeResponse(writer: ByteWriter, response: unknown): void
 }
 
-/** Where the door gets its codecs from. Asked once for each API and version that is used. */
-export interface KafkaCodecs {
-  codec(key: number, version: number): MessageCodec
+/** The codec of an API that the schemas know; throws UNSUPPORTED_VERSION for another version than theirs. */
+export function messageCodec(key: number, version: number): MessageCodec {
+  const name = (apiInfo(key)?.name ?? `key ${key}`) as ApiName
+  const request = requestCodec(name, version)
+  const response = responseCodec(name, version)
+  return {
+    flexibleRequestHeader: hasFlexibleHeader(key, version, 'request'),
+    flexibleResponseHeader: hasFlexibleHeader(key, version, 'response'),
+    decodeRequest: (reader) => request.decode(reader),
+    // The table of handlers pairs each response with the name that its types were generated from.
+    encodeResponse: (writer, body) => response.encode(writer, body as Input<unknown> as never),
+  }
 }

@@ -1,7 +1,8 @@
 import { MoonMQError } from '../core/errors.ts'
 import { ByteReader } from '../core/reader.ts'
 import { ByteWriter } from '../core/writer.ts'
-import type { KafkaCodecs, MessageCodec } from './codec.ts'
+import { skipTags } from '../schema/primitives.ts'
+import { type MessageCodec, messageCodec } from './codec.ts'
 import type { AnyApi, ApiRange } from './handler.ts'
 
 export const API_VERSIONS_KEY = 18
@@ -37,10 +38,8 @@ export class Dispatch {
   readonly apis: readonly AnyApi[]
   readonly #routes = new Map<number, Route>()
   readonly #apis = new Map<number, AnyApi>()
-  readonly #codecs: KafkaCodecs
 
-  constructor(apis: readonly AnyApi[], codecs: KafkaCodecs) {
-    this.#codecs = codecs
+  constructor(apis: readonly AnyApi[]) {
     this.apis = [...apis].sort((left, right) => left.key - right.key)
     for (const api of this.apis) this.#apis.set(api.key, api)
     this.offer = this.apis.map((api) => ({
@@ -107,7 +106,7 @@ export class Dispatch {
       if (key === API_VERSIONS_KEY) return null
       throw new MoonMQError('UNSUPPORTED_VERSION', { api: api.name, version, supported: `${min}-${max}` })
     }
-    const route = { api, version, codec: this.#codecs.codec(key, version) }
+    const route = { api, version, codec: messageCodec(key, version) }
     this.#routes.set(key * 65536 + version, route)
     return route
   }
@@ -120,16 +119,4 @@ function readClientId(reader: ByteReader): string {
   if (length <= 0) return ''
   const at = reader.take(length)
   return reader.bytes.toString('utf8', at, at + Math.min(length, CLIENT_ID_MAX_BYTES))
-}
-
-/** Tags of the request header: none is known, all are skipped by their size. */
-function skipTags(reader: ByteReader): void {
-  const count = reader.uvarint()
-  let previous = -1
-  for (let index = 0; index < count; index++) {
-    const tag = reader.uvarint()
-    if (tag <= previous) throw new MoonMQError('BAD_FRAME', { reason: `header tag ${tag} after ${previous}` })
-    previous = tag
-    reader.take(reader.uvarint())
-  }
 }

@@ -7,19 +7,19 @@ import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
 import type { NetConnection } from '../io/net.ts'
-import type { KafkaCodecs } from './codec.ts'
 import { type ConnectionDeps, type ConnectionLimits, KafkaConnection } from './connection.ts'
 import { Dispatch } from './dispatch.ts'
 import { FrameBudget } from './frames.ts'
 import type { AnyApi } from './handler.ts'
+import { KAFKA_APIS } from './handlers/index.ts'
 
 export interface KafkaDoorDeps {
   readonly broker: BrokerPorts
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Metrics
-  readonly codecs: KafkaCodecs
-  readonly apis: readonly AnyApi[]
+  /** What is served; the default is everything. Tests pass handlers of their own. */
+  readonly apis?: readonly AnyApi[]
 }
 
 export interface KafkaDoorOptions extends ConnectionLimits {
@@ -59,8 +59,9 @@ export class KafkaDoor implements Door, Resource {
   constructor(deps: KafkaDoorDeps, options: KafkaDoorOptions = DEFAULT_KAFKA_DOOR) {
     this.#deps = deps
     this.#options = options
-    this.dispatch = new Dispatch(deps.apis, deps.codecs)
-    for (const api of deps.apis) this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
+    this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
+    for (const api of this.dispatch.apis)
+      this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,

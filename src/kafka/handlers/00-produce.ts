@@ -4,8 +4,9 @@
  * answer, and an error closes the connection so that the client looks again. The answer leaves the connection's queue: the next
  * Produce may be appended while this one becomes durable.
  */
-import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+
 import type { Acks, ProduceOutcome, ProducePartition, ProduceTicket } from '../../broker/ports.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ProduceRequest, ProduceResponse } from '../../schema/types.generated.ts'
 import { type Answer, api, type KafkaCall, kafkaCode, Later, NO_ANSWER } from '../handler.ts'
@@ -38,7 +39,11 @@ export const produce = api<ProduceRequest, ProduceResponse>({
   },
   refuse(error, request) {
     if (acksOf(request.acks) === 'none') return null
-    return response(request, [], request.topicData.flatMap((topic) => topic.partitionData.map(() => error)))
+    return response(
+      request,
+      [],
+      request.topicData.flatMap((topic) => topic.partitionData.map(() => error)),
+    )
   },
 })
 

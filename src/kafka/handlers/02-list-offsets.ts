@@ -8,12 +8,17 @@ import { MoonMQError } from '../../core/errors.ts'
 import { NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP } from '../../core/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ListOffsetsRequest, ListOffsetsResponse } from '../../schema/types.generated.ts'
-import type { TimestampOffset } from '../../storage/types.ts'
-import { outcome } from '../cluster-view.ts'
+import { outcome, repeats } from '../cluster-view.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 type Asked = ListOffsetsRequest['topics'][number]['partitions'][number]
 type PartitionAnswer = Input<ListOffsetsResponse['topics'][number]['partitions'][number]>
+
+interface Found {
+  readonly offset: number
+  readonly timestampMs: number
+  readonly leaderEpoch: number
+}
 
 const LATEST = -1
 const EARLIEST = -2
@@ -39,10 +44,11 @@ export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
   omissions: ['There is no tiered storage: the latest tiered and earliest pending upload offsets are unknown.'],
   async handle(call, request) {
     const topics = await Promise.all(
-      request.topics.map(async ({ name, partitions }) => ({
-        name,
-        partitions: await Promise.all(partitions.map((asked) => answerFor(call, request, name, asked, isRepeated(asked, partitions)))),
-      })),
+      request.topics.map(async ({ name, partitions }) => {
+        const repeated = repeats(partitions.map((asked) => asked.partitionIndex))
+        const answers = partitions.map((asked) => answerFor(call, request, name, asked, repeated.has(asked.partitionIndex)))
+        return { name, partitions: await Promise.all(answers) }
+      }),
     )
     return { throttleTimeMs: 0, topics }
   },
@@ -54,10 +60,6 @@ export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
     })),
   }),
 })
-
-function isRepeated(asked: Asked, partitions: readonly Asked[]): boolean {
-  return partitions.some((other) => other !== asked && other.partitionIndex === asked.partitionIndex)
-}
 
 async function answerFor(
   call: KafkaCall,
@@ -81,11 +83,15 @@ async function answerFor(
   }
 }
 
-async function find(call: KafkaCall, request: ListOffsetsRequest, topic: string, asked: Asked): Promise<TimestampOffset | null> {
+async function find(call: KafkaCall, request: ListOffsetsRequest, topic: string, asked: Asked): Promise<Found | null> {
   const { partitionIndex: partition, timestamp } = asked
   const known = timestamp >= 0 || call.version >= (KNOWN_SINCE.get(timestamp) ?? Infinity)
   if (!known) {
-    throw new MoonMQError('UNSUPPORTED_VERSION', { api: `ListOffsets with timestamp ${timestamp}`, version: call.version, supported: 'newer' })
+    throw new MoonMQError('UNSUPPORTED_VERSION', {
+      api: `ListOffsets with timestamp ${timestamp}`,
+      version: call.version,
+      supported: 'newer',
+    })
   }
   const { offsets } = call.broker
   const bounds = offsets.bounds(call.context, topic, partition)
@@ -116,7 +122,7 @@ function checkEpoch(topic: string, asked: Asked, { leaderEpoch: current }: Parti
 }
 
 /** An end of the log has no time. */
-function at(offset: number, leaderEpoch: number): TimestampOffset {
+function at(offset: number, leaderEpoch: number): Found {
   return { offset, timestampMs: NO_TIMESTAMP, leaderEpoch }
 }
 

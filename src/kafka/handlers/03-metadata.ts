@@ -69,7 +69,8 @@ function askedTopics(call: KafkaCall, request: MetadataRequest): readonly Found[
 function findOrCreate(call: KafkaCall, asked: Asked, mayCreate: boolean): Found | Promise<Found> {
   const { topics, cluster } = call.broker
   if (asked.topicId !== ZERO_UUID) {
-    if (asked.name !== null && call.version < 12) return refused(asked, 'INVALID_REQUEST', { reason: 'topic ids are asked for from version 12' })
+    if (asked.name !== null && call.version < 12)
+      return refused(asked, 'INVALID_REQUEST', { reason: 'topic ids are asked for from version 12' })
     return topics.findById(asked.topicId) ?? refused(asked, 'TOPIC_ID_UNKNOWN', { id: asked.topicId })
   }
   const { name } = asked

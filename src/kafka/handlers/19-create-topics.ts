@@ -9,7 +9,7 @@ import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { CreateTopicsRequest, CreateTopicsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome } from '../cluster-view.ts'
+import { errorFields, outcome, repeats } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreateTopicsRequest['topics'][number]
@@ -23,12 +23,11 @@ export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
   versions: [2, 7],
   omissions: [],
   async handle(call, request) {
-    const seen = new Map<string, number>()
-    for (const { name } of request.topics) seen.set(name, (seen.get(name) ?? 0) + 1)
+    const repeated = repeats(request.topics.map(({ name }) => name))
     const topics: TopicAnswer[] = []
     for (const asked of uniqueBy(request.topics, (each) => each.name)) {
       const result = await outcome(() => {
-        if (seen.get(asked.name) !== 1) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
+        if (repeated.has(asked.name)) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
         const created = create(call, asked, request.validateOnly)
         return request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, created) : created
       })
@@ -65,7 +64,8 @@ async function create(call: KafkaCall, asked: Asked, validateOnly: boolean): Pro
 }
 
 async function createdAnswer(call: KafkaCall, topic: TopicImage): Promise<TopicAnswer> {
-  const settings = call.version < SETTINGS_SINCE ? null : await outcome(async () => call.broker.topics.describeConfig(call.context, topic.name))
+  const settings =
+    call.version < SETTINGS_SINCE ? null : await outcome(async () => call.broker.topics.describeConfig(call.context, topic.name))
   return {
     name: topic.name,
     topicId: topic.id,

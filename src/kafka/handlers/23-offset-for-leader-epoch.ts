@@ -14,7 +14,10 @@ export const offsetForLeaderEpoch = api<OffsetForLeaderEpochRequest, OffsetForLe
   omissions: [],
   handle: (call, request) => ({
     throttleTimeMs: 0,
-    topics: request.topics.map(({ topic, partitions }) => ({ topic, partitions: partitions.map((asked) => answerFor(call, topic, asked)) })),
+    topics: request.topics.map(({ topic, partitions }) => ({
+      topic,
+      partitions: partitions.map((asked) => answerFor(call, topic, asked)),
+    })),
   }),
   refuse: (error, request) => ({
     throttleTimeMs: 0,

@@ -36,7 +36,8 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
 function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): readonly ConfigValue[] {
   const { topics } = call.broker
   if (resourceType === TOPIC) return topics.describeConfig(call.context, resourceName)
-  if (resourceType !== BROKER) throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })
+  if (resourceType !== BROKER)
+    throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })
   const settings = topics.describeBrokerConfig(call.context)
   // The empty name means the defaults of all brokers: what was set while running for every one of them.
   if (resourceName === '') return settings.filter(({ source }) => source === DYNAMIC_DEFAULT)

@@ -2,7 +2,7 @@
 import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { CreatePartitionsRequest, CreatePartitionsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome } from '../cluster-view.ts'
+import { errorFields, outcome, repeats } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreatePartitionsRequest['topics'][number]
@@ -13,11 +13,11 @@ export const createPartitions = api<CreatePartitionsRequest, CreatePartitionsRes
   versions: [0, 3],
   omissions: [],
   async handle(call, request) {
+    const repeated = repeats(request.topics.map(({ name }) => name))
     const results = []
     for (const asked of request.topics) {
-      const repeated = request.topics.filter((other) => other.name === asked.name).length > 1
       const result = await outcome(async () => {
-        if (repeated) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
+        if (repeated.has(asked.name)) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
         const grown = grow(call, asked, request.validateOnly)
         await (request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, grown) : grown)
       })
@@ -46,6 +46,8 @@ function checkAssignments({ count, assignments }: Asked, before: number, nodeId:
   }
   const wrong = assignments.find(({ brokerIds }) => brokerIds.length !== 1 || brokerIds[0] !== nodeId)
   if (wrong !== undefined) {
-    throw new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason: `replicas on ${wrong.brokerIds.join(', ')}; the only broker is ${nodeId}` })
+    throw new MoonMQError('REPLICA_ASSIGNMENT_INVALID', {
+      reason: `replicas on ${wrong.brokerIds.join(', ')}; the only broker is ${nodeId}`,
+    })
   }
 }

@@ -26,7 +26,13 @@ export const describeCluster = api<DescribeClusterRequest, DescribeClusterRespon
       endpointType,
       clusterId,
       controllerId: nodeId,
-      brokers: brokersFor(call).map((node) => ({ brokerId: node.nodeId, host: node.host, port: node.port, rack: node.rack, isFenced: false })),
+      brokers: brokersFor(call).map((node) => ({
+        brokerId: node.nodeId,
+        host: node.host,
+        port: node.port,
+        rack: node.rack,
+        isFenced: false,
+      })),
       clusterAuthorizedOperations: request.includeClusterAuthorizedOperations ? CLUSTER_OPERATIONS : OPERATIONS_NOT_ASKED,
     }
   },
