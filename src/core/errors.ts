@@ -67,6 +67,7 @@ export const ERRORS = {
   UNSUPPORTED_FOR_MESSAGE_FORMAT: row(1, 43, 400, FINAL, 'record format {magic} is not supported; send format 2'),
   UNSUPPORTED_COMPRESSION: row(7, 76, 400, FINAL, 'compression codec {codec} is not available'),
   RECORD_TOO_LARGE: row(7, 10, 413, FINAL, 'a record batch of {size} bytes exceeds max.message.bytes={limit}'),
+  INFLATED_TOO_LARGE: row(7, 10, 413, FINAL, 'the record batch inflates to more than {limit} bytes'),
   INVALID_TIMESTAMP: row(1, 32, 400, FINAL, 'record timestamp {timestamp} is not acceptable: {reason}'),
   OFFSET_OUT_OF_RANGE: row(7, 1, 416, FINAL, 'offset {offset} of {topic}-{partition} is outside {start}..{end}'),
   VALUE_TOO_LARGE_FOR_CLIENT: row(

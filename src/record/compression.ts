@@ -1,0 +1,237 @@
+import { createRequire } from 'node:module'
+import zlib from 'node:zlib'
+import { MoonMQError } from '../core/errors.ts'
+import { MAX_INFLATED_BATCH_BYTES } from '../core/limits.ts'
+import { type BatchHeader, codecOf } from './batch.ts'
+import { malformed, tooLarge } from './inflate-errors.ts'
+import { decodeLz4, encodeLz4 } from './lz4.ts'
+import { recordsSection } from './record.ts'
+import { decodeSnappy, encodeXerial } from './snappy.ts'
+import { readZstdFrames, type ZstdFrame } from './zstd-frames.ts'
+
+/** Kafka's codec numbers: bits 0-2 of a batch's attributes. */
+export const CODEC = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const
+export type CodecName = keyof typeof CODEC
+
+const NAMES = Object.keys(CODEC) as CodecName[]
+
+/** `none`, `gzip`, … or undefined for a number that names no codec. */
+export function codecName(codec: number): CodecName | undefined {
+  return NAMES[codec]
+}
+
+/** The codec of Kafka's setting `compression.type` and of producers' options; undefined for `producer` and what is not known. */
+export function codecByName(name: string): number | undefined {
+  return Object.hasOwn(CODEC, name) ? CODEC[name as CodecName] : undefined
+}
+
+interface Zstd {
+  /** `mostBytes` bounds what comes out. */
+  decompress(bytes: Buffer, mostBytes: number): Uint8Array
+  compress(bytes: Buffer, level: number): Uint8Array
+}
+
+interface ZstdWasm {
+  init(): Promise<void>
+  decompress(bytes: Uint8Array, options: { defaultHeapSize: number }): Uint8Array
+  compress(bytes: Uint8Array, level: number): Uint8Array
+}
+
+/** What node:zlib has from Node 22.15 on. */
+interface ZlibWithZstd {
+  zstdDecompressSync?(bytes: Buffer, options: { maxOutputLength: number }): Buffer
+  zstdCompressSync?(bytes: Buffer, options: { params: Record<number, number> }): Buffer
+  readonly constants: { readonly ZSTD_c_compressionLevel?: number }
+}
+
+export interface CodecDeps {
+  /** Gives a package by its name or throws; the default is Node's `require`. A simulation passes what it has loaded before. */
+  readonly load: (name: string) => unknown
+}
+
+/**
+ * The package keeps its one instance in a variable: a second `init` gives it new memory while its functions stay with the old, so it is
+ * called once for each loaded module however many `Codecs` there are.
+ */
+const wasmReady = new WeakMap<ZstdWasm, Promise<void>>()
+
+function initOnce(wasm: ZstdWasm): Promise<void> {
+  let ready = wasmReady.get(wasm)
+  if (ready === undefined) {
+    ready = wasm.init()
+    wasmReady.set(wasm, ready)
+  }
+  return ready
+}
+
+const DEFAULT_ZSTD_LEVEL = 3
+
+function requirePackage(name: string): unknown {
+  return createRequire(import.meta.url)(name)
+}
+
+/**
+ * The codecs of record batches. Packages are loaded when a codec is first used; only zstd on a Node without it must be awaited, which
+ * `ready` tells. What comes in from others is inflated under a bound that holds before and during decoding; see the format's own file.
+ */
+export class Codecs {
+  readonly #load: (name: string) => unknown
+  #zstd: Zstd | undefined
+  #zstdLoading: Promise<void> | undefined
+  #snappyBlock: ((block: Buffer) => Uint8Array) | undefined
+  #lz4: ((bytes: Buffer) => Buffer) | undefined
+
+  constructor(deps: CodecDeps = { load: requirePackage }) {
+    this.#load = deps.load
+  }
+
+  /** Undefined when the codec can be used at once, else what to wait for. Throws UNSUPPORTED_COMPRESSION. */
+  ready(codec: number): Promise<void> | undefined {
+    if (codecName(codec) === undefined) throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
+    if (codec !== CODEC.zstd || this.#findZstd() !== undefined) return undefined
+    this.#zstdLoading ??= this.#loadZstdWasm()
+    return this.#zstdLoading
+  }
+
+  /**
+   * The inflated bytes: a view of `bytes` for codec 0. Throws CORRUPT_BATCH for what no encoder wrote, INFLATED_TOO_LARGE beyond
+   * `maxBytes`, UNSUPPORTED_COMPRESSION.
+   */
+  inflate(codec: number, bytes: Buffer, maxBytes: number = MAX_INFLATED_BATCH_BYTES): Buffer {
+    switch (codec) {
+      case CODEC.none:
+        return bytes
+      case CODEC.gzip:
+        return inflateGzip(bytes, maxBytes)
+      case CODEC.snappy:
+        return decodeSnappy(bytes, maxBytes)
+      case CODEC.lz4:
+        return decodeLz4(bytes, maxBytes)
+      case CODEC.zstd:
+        return this.#inflateZstd(bytes, maxBytes)
+      default:
+        throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
+    }
+  }
+
+  /** The records part of a batch, inflated; a view when it was not compressed. Errors as `inflate`. */
+  inflateRecords(batch: Buffer, position: number, header: BatchHeader, maxBytes: number = MAX_INFLATED_BATCH_BYTES): Buffer {
+    return this.inflate(codecOf(header), recordsSection(batch, position, header), maxBytes)
+  }
+
+  /** The compressed bytes. `level` is the codec's own scale (gzip 1-9, zstd 1-22) and ignored by the others. */
+  deflate(codec: number, bytes: Buffer, level?: number): Buffer {
+    switch (codec) {
+      case CODEC.none:
+        return bytes
+      case CODEC.gzip:
+        return zlib.gzipSync(bytes, level === undefined ? {} : { level })
+      case CODEC.snappy:
+        return encodeXerial(bytes, this.#snappy())
+      case CODEC.lz4:
+        return this.#lz4Encoder()(bytes)
+      case CODEC.zstd:
+        return viewOf(this.#readyZstd().compress(bytes, level ?? DEFAULT_ZSTD_LEVEL))
+      default:
+        throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
+    }
+  }
+
+  #inflateZstd(bytes: Buffer, maxBytes: number): Buffer {
+    const zstd = this.#readyZstd()
+    const frames = readZstdFrames(bytes)
+    let promised = 0
+    for (const frame of frames) promised += Math.max(frame.leastBytes, frame.contentBytes ?? 0)
+    if (promised > maxBytes) throw tooLarge(maxBytes)
+    const parts: Buffer[] = []
+    let left = maxBytes
+    for (const frame of frames) {
+      const part = inflateZstdFrame(zstd, bytes, frame, left, maxBytes)
+      left -= part.length
+      parts.push(part)
+    }
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
+  }
+
+  #readyZstd(): Zstd {
+    const zstd = this.#findZstd()
+    if (zstd === undefined) throw new MoonMQError('INTERNAL', { reason: 'zstd is used before it is ready' })
+    return zstd
+  }
+
+  #findZstd(): Zstd | undefined {
+    if (this.#zstd === undefined) {
+      const builtIn = zlib as unknown as ZlibWithZstd
+      const { zstdDecompressSync, zstdCompressSync } = builtIn
+      const levelKey = builtIn.constants.ZSTD_c_compressionLevel
+      if (zstdDecompressSync !== undefined && zstdCompressSync !== undefined && levelKey !== undefined) {
+        this.#zstd = {
+          decompress: (bytes, mostBytes) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, mostBytes) }),
+          compress: (bytes, level) => zstdCompressSync(bytes, { params: { [levelKey]: level } }),
+        }
+      }
+    }
+    return this.#zstd
+  }
+
+  async #loadZstdWasm(): Promise<void> {
+    let wasm: ZstdWasm
+    try {
+      wasm = this.#load('@bokuweb/zstd-wasm') as ZstdWasm
+      await initOnce(wasm)
+    } catch (error) {
+      this.#zstdLoading = undefined
+      throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec: 'zstd' }, error)
+    }
+    this.#zstd = {
+      decompress: (bytes, mostBytes) => wasm.decompress(bytes, { defaultHeapSize: Math.max(1, mostBytes) }),
+      compress: (bytes, level) => wasm.compress(bytes, level),
+    }
+  }
+
+  #snappy(): (block: Buffer) => Uint8Array {
+    this.#snappyBlock ??= (this.#load('snappyjs') as { compress: (block: Buffer) => Uint8Array }).compress
+    return this.#snappyBlock
+  }
+
+  #lz4Encoder(): (bytes: Buffer) => Buffer {
+    if (this.#lz4 === undefined) {
+      try {
+        this.#lz4 = (this.#load('lz4-napi') as { compressFrameSync: (bytes: Buffer) => Buffer }).compressFrameSync
+      } catch {
+        // An optional dependency: where it was not built, the encoder here serves.
+        this.#lz4 = encodeLz4
+      }
+    }
+    return this.#lz4
+  }
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+const GZIP_CHUNK_BYTES = 64 * 1024
+
+function inflateGzip(bytes: Buffer, maxBytes: number): Buffer {
+  try {
+    return zlib.gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes), chunkSize: GZIP_CHUNK_BYTES })
+  } catch (error) {
+    if (error instanceof RangeError) throw tooLarge(maxBytes)
+    throw malformed('gzip', error instanceof Error ? error.message : String(error), error)
+  }
+}
+
+/** One frame into at most `left` bytes. When that is less than the blocks could give, running out of room means too large. */
+function inflateZstdFrame(zstd: Zstd, bytes: Buffer, frame: ZstdFrame, left: number, maxBytes: number): Buffer {
+  const room = Math.min(frame.mostBytes, left)
+  try {
+    const out = viewOf(zstd.decompress(bytes.subarray(frame.start, frame.end), room))
+    if (frame.contentBytes !== undefined && out.length !== frame.contentBytes) throw malformed('zstd', 'the content size is wrong')
+    return out
+  } catch (error) {
+    if (error instanceof MoonMQError) throw error
+    if (room < frame.mostBytes) throw tooLarge(maxBytes)
+    throw malformed('zstd', error instanceof Error ? error.message : String(error), error)
+  }
+}
