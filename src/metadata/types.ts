@@ -20,11 +20,23 @@ export interface TopicImage {
   readonly config: ReadonlyMap<string, string>
 }
 
+export interface BrokerEndPoint {
+  readonly name: string
+  readonly host: string
+  readonly port: number
+  /** Kafka's SecurityProtocol: 0 plaintext, 1 TLS, 2 SASL, 3 SASL over TLS. */
+  readonly securityProtocol: number
+}
+
 export interface BrokerImage {
   readonly id: number
+  /** Offset of its registration. */
   readonly epoch: number
   readonly incarnationId: Uuid
   readonly fenced: boolean
+  readonly inControlledShutdown: boolean
+  readonly rack: string | null
+  readonly endPoints: readonly BrokerEndPoint[]
 }
 
 /** The fold of the metadata log. Never changed; each change makes a new one that shares what stayed the same. */
