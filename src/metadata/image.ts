@@ -58,23 +58,30 @@ export class ImageBuilder {
   apply(record: AnyMetadataRecord): void {
     switch (record.name) {
       case 'TopicRecord':
-        return this.#addTopic(record.fields)
+        this.#addTopic(record.fields)
+        break
       case 'RemoveTopicRecord':
-        return this.#removeTopic(record.fields.topicId)
+        this.#removeTopic(record.fields.topicId)
+        break
       case 'PartitionRecord':
-        return this.#addPartition(record.fields)
+        this.#addPartition(record.fields)
+        break
       case 'PartitionChangeRecord':
-        return this.#changePartition(record.fields)
+        this.#changePartition(record.fields)
+        break
       case 'ConfigRecord':
-        return this.#setConfig(record.fields)
+        this.#setConfig(record.fields)
+        break
       case 'ProducerIdsRecord':
-        return this.#moveProducerIds(record.fields.nextProducerId)
+        this.#moveProducerIds(record.fields.nextProducerId)
+        break
       case 'FeatureLevelRecord':
-        return this.#setFeature(record.fields)
+        this.#setFeature(record.fields)
+        break
       case 'NoOpRecord':
-        return
+        break
       default:
-        return this.#applyToBroker(record)
+        this.#applyToBroker(record)
     }
   }
 
@@ -144,7 +151,8 @@ export class ImageBuilder {
     if (fields.partitionId !== partitions.length) {
       throw bad(`topic "${name}" has ${partitions.length} partitions, ${fields.partitionId} cannot be the next`)
     }
-    if (fields.addingReplicas.length > 0 || fields.removingReplicas.length > 0) throw bad(`partition ${fields.partitionId} of "${name}" is being moved`)
+    if (fields.addingReplicas.length > 0 || fields.removingReplicas.length > 0)
+      throw bad(`partition ${fields.partitionId} of "${name}" is being moved`)
     const { partitionId: partition, leader, leaderEpoch, partitionEpoch, replicas, isr } = fields
     partitions.push({ partition, leader, leaderEpoch, partitionEpoch, replicas, isr })
   }
@@ -177,15 +185,16 @@ export class ImageBuilder {
       if (value === null) config.delete(name)
       else config.set(name, value)
     } else if (resourceType === CONFIG_RESOURCE.broker) {
-      if (name === CLUSTER_ID_CONFIG) return this.#checkCluster(value)
-      this.#brokerConfigs = withConfig(this.#brokerConfigs, resourceName, name, value)
+      if (name === CLUSTER_ID_CONFIG) this.#checkCluster(value)
+      else this.#brokerConfigs = withConfig(this.#brokerConfigs, resourceName, name, value)
     } else if (resourceType === CONFIG_RESOURCE.group) {
       this.#groupConfigs = withConfig(this.#groupConfigs, resourceName, name, value)
     } else throw bad(`settings of resource type ${resourceType} are not known`)
   }
 
   #checkCluster(clusterId: string | null): void {
-    if (clusterId !== this.#base.clusterId) throw bad(`the metadata is of cluster ${clusterId}, this folder belongs to ${this.#base.clusterId}`)
+    if (clusterId !== this.#base.clusterId)
+      throw bad(`the metadata is of cluster ${clusterId}, this folder belongs to ${this.#base.clusterId}`)
   }
 
   #moveProducerIds(nextProducerId: number): void {

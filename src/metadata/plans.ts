@@ -32,7 +32,10 @@ export function createTopic(image: MetadataImage, request: CreateTopicPlan): Met
   if (image.topics.has(name)) throw new MoonMQError('TOPIC_EXISTS', { topic: name })
   const colliding = collidingTopic(name, image.topics.keys())
   if (colliding !== null) {
-    throw new MoonMQError('TOPIC_NAME_INVALID', { topic: name, reason: `it differs from the existing "${colliding}" only in "." against "_"` })
+    throw new MoonMQError('TOPIC_NAME_INVALID', {
+      topic: name,
+      reason: `it differs from the existing "${colliding}" only in "." against "_"`,
+    })
   }
   const assigned = request.assignments ?? new Map()
   const partitions =
@@ -186,7 +189,15 @@ export function registerBroker(image: MetadataImage, request: RegisterBrokerPlan
   const epoch = image.nextOffset + records.length
   const broker: BrokerImage = { id, epoch, incarnationId, fenced: false, inControlledShutdown: false, rack, endPoints }
   records.push(
-    metadataRecord('RegisterBrokerRecord', { brokerId: id, brokerEpoch: epoch, incarnationId, fenced: false, rack, endPoints, features: [] }),
+    metadataRecord('RegisterBrokerRecord', {
+      brokerId: id,
+      brokerEpoch: epoch,
+      incarnationId,
+      fenced: false,
+      rack,
+      endPoints,
+      features: [],
+    }),
   )
   return { records, result: broker }
 }

@@ -57,6 +57,7 @@ export function decodeRecord(bytes: Buffer): AnyMetadataRecord {
 function checkSupported(name: string, version: number): void {
   const known = VERSIONS[name as MetadataRecordName]
   if (known !== undefined && version >= 0 && version <= known) return
-  const reason = known === undefined ? `${name} is not known to this version` : `${name} version ${version} is not known, at most ${known} is`
+  const reason =
+    known === undefined ? `${name} is not known to this version` : `${name} version ${version} is not known, at most ${known} is`
   throw new MoonMQError('INVALID_RECORD', { reason })
 }
