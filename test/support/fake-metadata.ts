@@ -7,7 +7,9 @@ export function emptyImage(): MetadataImage {
     nextOffset: 0,
     topics: new Map(),
     topicsById: new Map(),
-    brokers: new Map([[0, { id: 0, epoch: 1, incarnationId: ZERO_UUID, fenced: false }]]),
+    brokers: new Map([
+      [0, { id: 0, epoch: 1, incarnationId: ZERO_UUID, fenced: false, inControlledShutdown: false, rack: null, endPoints: [] }],
+    ]),
     brokerConfigs: new Map(),
     groupConfigs: new Map(),
     features: new Map(),
