@@ -1,0 +1,124 @@
+import type { Clock, Timer } from '../../core/clock.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { OffsetStore } from '../offsets/offset-store.ts'
+import type { JoinedGroup, SyncedGroup } from '../ports.ts'
+import type { ClassicGroup } from './classic-group.ts'
+
+/** A join or sync whose answer is not known yet. */
+interface Parked {
+  readonly memberId: string
+  readonly kind: 'join' | 'sync'
+  settle(result: JoinedGroup | SyncedGroup | MoonMQError): void
+}
+
+/** A timer that fires so much later than it was set for tells that the whole process stood still, and with it the members' heartbeats. */
+const STOOD_STILL_MS = 1000
+/** What members then get to be heard before their sessions are judged. */
+const GRACE_MS = 1000
+
+/** A group with its machine, offsets, parked requests and the one timer that serves all its deadlines. */
+export class GroupEntry {
+  readonly machine: ClassicGroup
+  readonly offsets: OffsetStore
+  /** There is a record of the group itself, besides those of its offsets. */
+  stored: boolean
+  /** Wall time of the last change of state. */
+  stateChangedAtMs: number
+  /** Everything that the log holds of the group is below this offset. */
+  endOffset = 0
+  readonly #parked = new Map<number, Parked>()
+  #timer: Timer | null = null
+  #timerAtMs = Number.POSITIVE_INFINITY
+
+  constructor(machine: ClassicGroup, offsets: OffsetStore, stored: boolean, stateChangedAtMs: number) {
+    this.machine = machine
+    this.offsets = offsets
+    this.stored = stored
+    this.stateChangedAtMs = stateChangedAtMs
+  }
+
+  get group(): string {
+    return this.machine.group
+  }
+
+  /** Nobody can tell that the group is there. */
+  get forgettable(): boolean {
+    const { state, pendingCount } = this.machine
+    return state === 'Empty' && pendingCount === 0 && !this.stored && this.offsets.size === 0
+  }
+
+  /** Members, joins and syncs in waiting. */
+  get parkedCount(): number {
+    return this.#parked.size
+  }
+
+  /**
+   * Parks a request until `take(ticket)` is settled. `onGone` is called instead when the connection goes first; the promise then
+   * rejects with ABORTED.
+   */
+  park<T extends JoinedGroup | SyncedGroup>(
+    ticket: number,
+    request: { memberId: string; kind: 'join' | 'sync' },
+    signal: AbortSignal,
+    onGone: () => void,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        // Not there any more: the answer is on its way to a connection that will not read it.
+        if (!this.#parked.delete(ticket)) return
+        reject(new MoonMQError('ABORTED'))
+        onGone()
+      }
+      signal.addEventListener('abort', onAbort, { once: true })
+      this.#parked.set(ticket, {
+        ...request,
+        settle: (result) => {
+          signal.removeEventListener('abort', onAbort)
+          if (result instanceof MoonMQError) reject(result)
+          else resolve(result as T)
+        },
+      })
+    })
+  }
+
+  /** Takes a parked request out, to be settled by the caller; undefined when its connection went away. */
+  take(ticket: number): Parked | undefined {
+    const parked = this.#parked.get(ticket)
+    this.#parked.delete(ticket)
+    return parked
+  }
+
+  takeAll(): Parked[] {
+    const all = [...this.#parked.values()]
+    this.#parked.clear()
+    return all
+  }
+
+  /** Sees to it that `fire` is called at the group's next deadline. A timer that comes too early is left: it only looks again. */
+  arm(clock: Clock, fire: () => void): void {
+    const atMs = this.machine.nextDeadlineMs()
+    if (this.#timer !== null && this.#timerAtMs <= atMs) return
+    this.disarm()
+    if (atMs === Number.POSITIVE_INFINITY) return
+    this.#setTimer(clock, atMs, fire, true)
+  }
+
+  #setTimer(clock: Clock, atMs: number, fire: () => void, grace: boolean): void {
+    this.#timerAtMs = atMs
+    this.#timer = clock.setTimer(Math.ceil(atMs - clock.monotonicMs()), () => {
+      const nowMs = clock.monotonicMs()
+      if (grace && nowMs - atMs > STOOD_STILL_MS) {
+        this.#setTimer(clock, nowMs + GRACE_MS, fire, false)
+        return
+      }
+      this.#timer = null
+      fire()
+    })
+  }
+
+  disarm(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#timerAtMs = Number.POSITIVE_INFINITY
+  }
+}

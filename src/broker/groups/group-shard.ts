@@ -1,0 +1,332 @@
+import { Backoff } from '../../core/backoff.ts'
+import type { Clock, Timer } from '../../core/clock.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import type { Logger } from '../../core/logger.ts'
+import type { Random } from '../../core/random.ts'
+import { ZERO_UUID } from '../../core/uuid.ts'
+import type { MetadataImage } from '../../metadata/types.ts'
+import type { NewRecord } from '../../record/builder.ts'
+import type { Log } from '../../storage/types.ts'
+import { decodeOffsetsRecord, groupKey, groupValue, offsetKey, type StoredGroup } from '../offsets/offset-records.ts'
+import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
+import { OffsetsLog, type OffsetsTopic } from '../offsets/offsets-log.ts'
+import { ClassicGroup } from './classic-group.ts'
+import { type ClassicOptions, type GroupEffect, joinRefused } from './classic-types.ts'
+import { GroupEntry } from './group-entry.ts'
+
+export interface ShardDeps {
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Logger
+  readonly offsetsTopic: OffsetsTopic
+  readonly image: () => MetadataImage
+}
+
+export type ShardState = 'idle' | 'loading' | 'ready' | 'failed' | 'closed'
+
+/** Records of one batch of tombstones. */
+const TOMBSTONES_PER_BATCH = 1000
+
+/**
+ * The groups whose records live in one partition of `__consumer_offsets`. It owns the order of changes: a change is appended, applied
+ * in memory in the same turn, and answered when it is durable. When the log fails, what was applied may not be on disk, so everything
+ * in memory is dropped and read again once the log is back.
+ */
+export class GroupShard {
+  readonly partition: number
+  readonly groups = new Map<string, GroupEntry>()
+  readonly #deps: ShardDeps
+  readonly #options: ClassicOptions
+  readonly #retry: Backoff
+  readonly #stop = new AbortController()
+  #state: ShardState = 'idle'
+  #log: OffsetsLog | null = null
+  #opening: Promise<void> | null = null
+  #loading: Promise<void> | null = null
+  #unwatch: (() => void) | null = null
+  #retryTimer: Timer | null = null
+
+  constructor(deps: ShardDeps, partition: number, options: ClassicOptions) {
+    this.#deps = deps
+    this.partition = partition
+    this.#options = options
+    this.#retry = new Backoff(deps.random, { initialMs: 200, maxMs: 30_000 })
+  }
+
+  get state(): ShardState {
+    return this.#state
+  }
+
+  /** Throws unless the groups of the shard are in memory. */
+  checkReady(group: string): void {
+    if (this.#state === 'ready') return
+    if (this.#state === 'idle' || this.#state === 'loading') throw new MoonMQError('COORDINATOR_LOADING', { group })
+    throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group })
+  }
+
+  // ---- loading --------------------------------------------------------------------------------------------------------------
+
+  /** Reads the partition. Never rejects: what goes wrong is logged and tried again. */
+  load(): Promise<void> {
+    if (this.#state !== 'idle' && this.#state !== 'failed') return this.#loading ?? Promise.resolve()
+    this.#state = 'loading'
+    this.#loading = this.#load().catch((error: unknown) => {
+      if (this.#state === 'loading') this.fail(error)
+    })
+    return this.#loading
+  }
+
+  async #load(): Promise<void> {
+    const startedMs = this.#deps.clock.monotonicMs()
+    const log = await this.#deps.offsetsTopic.existing(this.partition)
+    const folded = new Map<string, { offsets: OffsetStore; stored: StoredGroup | null }>()
+    let records = 0
+    if (log !== undefined) {
+      const of = (group: string) => {
+        let found = folded.get(group)
+        if (found === undefined) {
+          found = { offsets: new OffsetStore(), stored: null }
+          folded.set(group, found)
+        }
+        return found
+      }
+      const fold = (key: Buffer, value: Buffer | null) => {
+        records++
+        const record = decodeOffsetsRecord(key, value)
+        if (record?.kind === 'group') of(record.group).stored = record.value
+        else if (record?.value === null) of(record.group).offsets.delete(record.topic, record.partition)
+        else if (record !== null) of(record.group).offsets.set(record.topic, record.partition, record.value)
+      }
+      await this.#offsetsLog(log).replay(this.#deps.clock, fold, this.#stop.signal)
+    }
+    if (this.#state !== 'loading') return
+    if (log !== undefined) this.#adopt(log)
+    this.#state = 'ready'
+    for (const [group, { offsets, stored }] of folded) {
+      if (stored !== null || offsets.size > 0) this.#restore(group, offsets, stored)
+    }
+    this.#retry.reset()
+    const durationMs = Math.round(this.#deps.clock.monotonicMs() - startedMs)
+    const loaded = { partition: this.partition, groups: this.groups.size, records, durationMs }
+    if (records > 0) this.#deps.log.info('group.loaded', `groups of partition ${this.partition} loaded`, loaded)
+    this.#dropStaleOffsets()
+  }
+
+  #restore(group: string, offsets: OffsetStore, stored: StoredGroup | null): void {
+    const { clock } = this.#deps
+    const machine =
+      stored === null
+        ? new ClassicGroup(group, this.#options)
+        : ClassicGroup.restore(group, stored.snapshot, this.#options, clock.monotonicMs())
+    const entry = new GroupEntry(machine, offsets, stored !== null, stored?.stateChangedAtMs ?? clock.nowMs())
+    this.groups.set(group, entry)
+    this.settle(entry)
+  }
+
+  /** Offsets whose topic was deleted, or made again under its name, while nobody was there to see it. */
+  #dropStaleOffsets(): void {
+    const { topics } = this.#deps.image()
+    for (const entry of [...this.groups.values()]) {
+      const stale = entry.offsets.entries().filter(({ topic, value }) => {
+        const id = topics.get(topic)?.id
+        return id === undefined || (value.topicId !== ZERO_UUID && value.topicId !== id)
+      })
+      if (stale.length > 0) this.deleteOffsets(entry, stale, 'the topic is gone')
+      if (this.#state !== 'ready') return
+    }
+  }
+
+  #offsetsLog(log: Log): OffsetsLog {
+    return new OffsetsLog(log, () => this.#deps.offsetsTopic.leaderEpoch(this.partition))
+  }
+
+  #adopt(log: Log): void {
+    this.#unwatch?.()
+    this.#log = this.#offsetsLog(log)
+    this.#unwatch = log.watch((event) => {
+      if (event === 'state' && log.state !== 'online' && this.#state === 'ready') {
+        this.fail(new MoonMQError('STORAGE_FAILED', { topic: log.topic, partition: log.partition, reason: `the log is ${log.state}` }))
+      }
+    })
+  }
+
+  // ---- appending ------------------------------------------------------------------------------------------------------------
+
+  /** Undefined when the partition can be appended to; else resolves when it can, after which the caller reads the state again. */
+  whenWritable(): Promise<void> | undefined {
+    if (this.#log !== null) return undefined
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<void> {
+    const log = await this.#deps.offsetsTopic.open(this.partition)
+    if (this.#state === 'ready' && this.#log === null) this.#adopt(log)
+  }
+
+  /** Appends the records of a group as one batch. Throws COORDINATOR_NOT_AVAILABLE, after which the shard has failed. */
+  append(entry: GroupEntry, records: readonly NewRecord[]): void {
+    try {
+      if (this.#log === null) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group })
+      entry.endOffset = this.#log.append(records)
+    } catch (error) {
+      this.fail(error)
+      throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group }, error)
+    }
+  }
+
+  /** Undefined when everything of the group is durable; else resolves when it is, or rejects with COORDINATOR_NOT_AVAILABLE. */
+  whenDurable(entry: GroupEntry): Promise<void> | undefined {
+    const waiting = this.#log?.whenDurable(entry.endOffset)
+    return waiting?.catch((error: unknown) => {
+      if (this.groups.get(entry.group) === entry) this.fail(error)
+      throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group }, error)
+    })
+  }
+
+  /** Tombstones for these offsets; a group of which nothing is left goes too. */
+  deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string): void {
+    const nowMs = this.#deps.clock.nowMs()
+    try {
+      for (let from = 0; from < offsets.length; from += TOMBSTONES_PER_BATCH) {
+        const part = offsets.slice(from, from + TOMBSTONES_PER_BATCH)
+        this.append(
+          entry,
+          part.map(({ topic, partition }) => ({ key: offsetKey(entry.group, topic, partition), value: null, timestampMs: nowMs })),
+        )
+        for (const { topic, partition } of part) entry.offsets.delete(topic, partition)
+      }
+      this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, {
+        group: entry.group,
+        offsets: offsets.length,
+      })
+      if (entry.offsets.size === 0 && entry.machine.state === 'Empty' && entry.machine.pendingCount === 0) this.remove(entry, reason)
+    } catch (error) {
+      // The shard has failed; it finds the same offsets again when it loads.
+      this.#deps.log.warn('group.offsets_not_deleted', `offsets of group "${entry.group}" stay for now: ${asMoonMQError(error).message}`)
+    }
+  }
+
+  /** Ends a group that has no members and no offsets. Throws like `append`. */
+  remove(entry: GroupEntry, reason: string): void {
+    if (entry.stored) this.append(entry, [{ key: groupKey(entry.group), value: null, timestampMs: this.#deps.clock.nowMs() }])
+    entry.stored = false
+    entry.machine.kill(reason)
+    this.groups.delete(entry.group)
+    this.settle(entry)
+  }
+
+  // ---- effects --------------------------------------------------------------------------------------------------------------
+
+  /** Does what the machine asked for and sets the group's timer. The last step of whoever called the machine. */
+  settle(entry: GroupEntry): void {
+    const effects = entry.machine.drain()
+    for (const effect of effects) {
+      try {
+        this.#apply(entry, effect)
+      } catch (error) {
+        // The shard has failed and has answered everything that was parked.
+        this.#deps.log.warn('group.not_stored', `group "${entry.group}" could not be stored: ${asMoonMQError(error).message}`)
+        return
+      }
+    }
+    if (this.#state !== 'ready') return
+    if (entry.machine.state === 'Dead') entry.disarm()
+    else if (entry.forgettable) {
+      entry.disarm()
+      this.groups.delete(entry.group)
+    } else entry.arm(this.#deps.clock, () => this.#tick(entry))
+  }
+
+  #tick(entry: GroupEntry): void {
+    entry.machine.tick(this.#deps.clock.monotonicMs())
+    this.settle(entry)
+  }
+
+  #apply(entry: GroupEntry, effect: GroupEffect): void {
+    switch (effect.kind) {
+      case 'transition':
+        entry.stateChangedAtMs = this.#deps.clock.nowMs()
+        this.#deps.log.info('group.state', `group "${entry.group}": ${effect.from} -> ${effect.to}, ${effect.reason}`, {
+          group: entry.group,
+          from: effect.from,
+          to: effect.to,
+          generation: entry.machine.generation,
+          members: entry.machine.memberCount,
+        })
+        return
+      case 'store':
+        this.#store(entry)
+        return
+      case 'joined':
+      case 'synced':
+        this.#answer(entry, effect)
+    }
+  }
+
+  #store(entry: GroupEntry): void {
+    const stored = { snapshot: entry.machine.snapshot(), stateChangedAtMs: entry.stateChangedAtMs }
+    this.append(entry, [{ key: groupKey(entry.group), value: groupValue(stored), timestampMs: this.#deps.clock.nowMs() }])
+    entry.stored = true
+  }
+
+  /** A refusal goes at once; anything else when the generation that it speaks of is on disk. */
+  #answer(entry: GroupEntry, effect: Extract<GroupEffect, { kind: 'joined' | 'synced' }>): void {
+    const parked = entry.take(effect.ticket)
+    if (parked === undefined) return
+    const refused = effect.kind === 'joined' ? effect.result.error !== null : effect.result instanceof MoonMQError
+    const waiting = refused ? undefined : this.whenDurable(entry)
+    if (waiting === undefined) {
+      parked.settle(effect.result)
+      return
+    }
+    waiting.then(
+      () => parked.settle(effect.result),
+      (error: unknown) => parked.settle(parked.kind === 'join' ? joinRefused(asMoonMQError(error), parked.memberId) : asMoonMQError(error)),
+    )
+  }
+
+  // ---- the end --------------------------------------------------------------------------------------------------------------
+
+  /** Drops everything in memory, answers who waits, and reads the partition again later. */
+  fail(error: unknown): void {
+    if (this.#state === 'closed' || this.#state === 'failed') return
+    const delayMs = this.#retry.nextMs()
+    this.#deps.log.error('group.shard_failed', `groups of partition ${this.partition} are not available: ${asMoonMQError(error).message}`, {
+      partition: this.partition,
+      retryInMs: Math.round(delayMs),
+    })
+    this.#state = 'failed'
+    this.#release('COORDINATOR_NOT_AVAILABLE')
+    this.#retryTimer = this.#deps.clock.setTimer(delayMs, () => {
+      this.#loading = null
+      this.load().catch(() => {
+        // `load` never rejects.
+      })
+    })
+  }
+
+  #release(code: 'COORDINATOR_NOT_AVAILABLE' | 'SHUTTING_DOWN'): void {
+    this.#unwatch?.()
+    this.#unwatch = null
+    this.#log = null
+    const entries = [...this.groups.values()]
+    this.groups.clear()
+    for (const entry of entries) {
+      entry.disarm()
+      const error = new MoonMQError(code, { group: entry.group })
+      for (const parked of entry.takeAll()) parked.settle(parked.kind === 'join' ? joinRefused(error, parked.memberId) : error)
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
+    this.#stop.abort()
+    this.#retryTimer?.cancel()
+    this.#release('SHUTTING_DOWN')
+    await this.#loading
+  }
+}
