@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
-import { OffsetStore } from '../offsets/offset-store.ts'
+import type { OffsetStore } from '../offsets/offset-store.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
 import type { ClassicGroup } from './classic-group.ts'
 

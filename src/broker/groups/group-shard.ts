@@ -186,7 +186,7 @@ export class GroupShard {
     })
   }
 
-  /** Tombstones for these offsets; a group of which nothing is left goes too. */
+  /** Tombstones for these offsets; a group of which nothing is left goes too. Never throws: a failed shard finds them again. */
   deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string): void {
     const nowMs = this.#deps.clock.nowMs()
     try {
@@ -198,10 +198,10 @@ export class GroupShard {
         )
         for (const { topic, partition } of part) entry.offsets.delete(topic, partition)
       }
-      this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, {
-        group: entry.group,
-        offsets: offsets.length,
-      })
+      if (offsets.length > 0) {
+        const fields = { group: entry.group, offsets: offsets.length }
+        this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, fields)
+      }
       if (entry.offsets.size === 0 && entry.machine.state === 'Empty' && entry.machine.pendingCount === 0) this.remove(entry, reason)
     } catch (error) {
       // The shard has failed; it finds the same offsets again when it loads.

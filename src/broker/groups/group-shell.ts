@@ -27,8 +27,8 @@ import type {
 } from '../ports.ts'
 import { ClassicGroup } from './classic-group.ts'
 import { joinRefused } from './classic-types.ts'
-import { expiredOffsets } from './expiry.ts'
 import { describeGroup, describeMissing, listGroup } from './describe.ts'
+import { expiredOffsets } from './expiry.ts'
 import { GroupEntry } from './group-entry.ts'
 import { GroupShard } from './group-shard.ts'
 
@@ -58,7 +58,21 @@ export interface GroupOptions {
   readonly retentionCheckIntervalMs: number
 }
 
-/** Kafka's defaults, but for the initial delay and the shortest session (which suit tests and small installations better). */
+/** The options by Kafka's broker settings; `setting` gives the number that is in force. */
+export function groupOptions(nodeId: number, setting: (name: string) => number): GroupOptions {
+  return {
+    nodeId,
+    minSessionTimeoutMs: setting('group.min.session.timeout.ms'),
+    maxSessionTimeoutMs: setting('group.max.session.timeout.ms'),
+    initialRebalanceDelayMs: setting('group.initial.rebalance.delay.ms'),
+    maxMembers: setting('group.max.size'),
+    offsetMetadataMaxBytes: setting('offset.metadata.max.bytes'),
+    offsetsRetentionMs: setting('offsets.retention.minutes') * 60_000,
+    retentionCheckIntervalMs: setting('offsets.retention.check.interval.ms'),
+  }
+}
+
+/** What the settings say when nothing is set. */
 export const DEFAULT_GROUP_OPTIONS: GroupOptions = {
   nodeId: 0,
   minSessionTimeoutMs: 1000,
@@ -232,7 +246,8 @@ export class GroupCoordinator implements GroupPort, Resource {
     if (context.signal.aborted) throw new MoonMQError('ABORTED')
     let bytes = 0
     for (const assignment of request.assignments.values()) bytes += assignment.length
-    if (bytes > MAX_GROUP_BYTES) throw new MoonMQError('INVALID_REQUEST', { reason: `assignments of ${bytes} bytes exceed ${MAX_GROUP_BYTES}` })
+    if (bytes > MAX_GROUP_BYTES)
+      throw new MoonMQError('INVALID_REQUEST', { reason: `assignments of ${bytes} bytes exceed ${MAX_GROUP_BYTES}` })
     const ticket = ++this.#lastTicket
     const answer = this.#park<SyncedGroup>(context, shard, entry, ticket, request.memberId, 'sync')
     const assignments = new Map([...request.assignments].map(([memberId, assignment]) => [memberId, Buffer.from(assignment)]))
@@ -435,7 +450,8 @@ export class GroupCoordinator implements GroupPort, Resource {
       for (const entry of [...shard.groups.values()]) {
         const { machine, stateChangedAtMs } = entry
         const expired = expiredOffsets(machine, stateChangedAtMs, entry.offsets.entries(), nowMs, this.#options.offsetsRetentionMs)
-        if (expired.length > 0) shard.deleteOffsets(entry, expired, 'their retention is over')
+        // A group that was left by its members and never committed goes here too.
+        shard.deleteOffsets(entry, expired, 'their retention is over')
       }
     }
   }

@@ -56,7 +56,13 @@ export function groupValue({ snapshot, stateChangedAtMs }: StoredGroup): Buffer 
 }
 
 export type OffsetsRecord =
-  | { readonly kind: 'offset'; readonly group: string; readonly topic: string; readonly partition: number; readonly value: StoredOffset | null }
+  | {
+      readonly kind: 'offset'
+      readonly group: string
+      readonly topic: string
+      readonly partition: number
+      readonly value: StoredOffset | null
+    }
   | { readonly kind: 'group'; readonly group: string; readonly value: StoredGroup | null }
 
 /** Null for kinds that belong to other group protocols. Copies what it keeps. Throws INVALID_RECORD. */

@@ -1,11 +1,10 @@
 import type { Clock } from '../../core/clock.ts'
-import { nextOffset, readBatchHeader, verifyBatchCrc } from '../../record/batch.ts'
-import { buildBatch, type NewRecord } from '../../record/builder.ts'
-import { RecordCursor, recordsSection } from '../../record/record.ts'
-import { codecOf, isControl } from '../../record/batch.ts'
-import type { Log } from '../../storage/types.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { MIB } from '../../core/limits.ts'
+import { codecOf, isControl, nextOffset, readBatchHeader, verifyBatchCrc } from '../../record/batch.ts'
+import { buildBatch, type NewRecord } from '../../record/builder.ts'
+import { RecordCursor, recordsSection } from '../../record/record.ts'
+import type { Log } from '../../storage/types.ts'
 
 /** What the coordinator needs of the topic `__consumer_offsets`; the broker's internal topics give it. */
 export interface OffsetsTopic {
