@@ -5,8 +5,8 @@ import { NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
-import { FakeTopics } from './fake-topics.ts'
 import { FakeOffsetsTopic } from './fake-offsets-topic.ts'
+import { FakeTopics } from './fake-topics.ts'
 
 export const GROUP = 'g'
 
