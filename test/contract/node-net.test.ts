@@ -1,0 +1,6 @@
+import { SystemClock } from '../../src/core/clock.ts'
+import { SILENT } from '../../src/core/logger.ts'
+import { NodeNet } from '../../src/io/node-net.ts'
+import { netContract } from './net.ts'
+
+netContract('NodeNet', () => new NodeNet({ clock: new SystemClock(), log: SILENT }))
