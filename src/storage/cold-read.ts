@@ -125,7 +125,9 @@ export class ColdRead {
 
   /** Whether the batch whose header is at `at` holds the offset asked for; only to spare a read, the header is checked later. */
   #reaches(at: number, size: number): boolean {
-    return size - at >= BATCH_HEADER_BYTES && this.#nextOffset + this.buffer.readInt32BE(at + AT.lastOffsetDelta) >= this.#options.request.offset
+    return (
+      size - at >= BATCH_HEADER_BYTES && this.#nextOffset + this.buffer.readInt32BE(at + AT.lastOffsetDelta) >= this.#options.request.offset
+    )
   }
 
   /** Takes batches from `at` on, as far as they are whole, below the limit and within the size. */

@@ -5,7 +5,13 @@ import type { Uuid } from '../core/uuid.ts'
 import { directoryOf, readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts'
-import { decodePartitionMetadata, encodePartitionMetadata, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
+import {
+  decodePartitionMetadata,
+  encodePartitionMetadata,
+  PARTITION_METADATA_FILE,
+  parseSegmentFileName,
+  segmentFileName,
+} from './files.ts'
 import type { HandleCache } from './handles.ts'
 import { OFFSET_INDEX_ENTRY_BYTES } from './offset-index.ts'
 import { loadProducerSnapshot } from './producer-snapshot.ts'
@@ -233,7 +239,13 @@ async function foldFrom(
     if (segment.nextOffset <= from || segment.baseOffset >= to) continue
     const file = segment.log.acquire()
     try {
-      const rules = { expectedOffset: segment.baseOffset, isDense: options.isDense, epochFor: null, minEpoch: -1, maxEpoch: options.maxEpoch }
+      const rules = {
+        expectedOffset: segment.baseOffset,
+        isDense: options.isDense,
+        epochFor: null,
+        minEpoch: -1,
+        maxEpoch: options.maxEpoch,
+      }
       const scan = await scanBatches(file, deps.pool, { from: 0, to: file.sizeBytes, rules }, (header, _position, bytes, at) => {
         if (header.baseOffset >= from) foldBatch(null, state, header, bytes, at)
       })

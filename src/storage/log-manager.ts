@@ -11,13 +11,7 @@ import type { Disk } from '../io/disk.ts'
 import { Codecs } from '../record/compression.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
-import {
-  deletedFolderName,
-  isDeletedFolder,
-  parsePartitionFolderName,
-  partitionFolderName,
-  strayFolderName,
-} from './files.ts'
+import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
 import { createLogFolder, folderTopicId } from './load.ts'
@@ -102,7 +96,13 @@ export class LogManager implements Resource {
   private constructor(
     deps: LogManagerDeps,
     options: LogManagerOptions,
-    found: { lock: DataFolderLock; wasClean: boolean; hadPowerCut: boolean; points: readonly PartitionOffset[]; starts: readonly PartitionOffset[] },
+    found: {
+      lock: DataFolderLock
+      wasClean: boolean
+      hadPowerCut: boolean
+      points: readonly PartitionOffset[]
+      starts: readonly PartitionOffset[]
+    },
   ) {
     this.#deps = deps
     this.#options = options
@@ -320,7 +320,8 @@ export class LogManager implements Resource {
         return true
       }
     }
-    if (hadRecords) throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })
+    if (hadRecords)
+      throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })
     await createLogFolder(this.#loadDeps(), folder, request.topicId)
     return false
   }
@@ -346,7 +347,8 @@ export class LogManager implements Resource {
   #removeLater(name: string): void {
     const removal = this.#deps.disk.removeTree(`${this.dataFolder}/${name}`).then(
       () => {},
-      (error: unknown) => this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
+      (error: unknown) =>
+        this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
     )
     this.#removals.add(removal)
     void removal.then(() => this.#removals.delete(removal))

@@ -39,7 +39,12 @@ export class LogReader {
   readonly #hints: Hint[] = []
   #nextHint = 0
 
-  constructor(deps: { pool: BufferPool }, log: ReadableLog, name: TopicPartition, onIndexDamage: (segment: Segment, reason: string) => void) {
+  constructor(
+    deps: { pool: BufferPool },
+    log: ReadableLog,
+    name: TopicPartition,
+    onIndexDamage: (segment: Segment, reason: string) => void,
+  ) {
     this.#pool = deps.pool
     this.#log = log
     this.#name = name
@@ -154,7 +159,11 @@ export class LogReader {
       const next = segments[index + 1]
       if (next === undefined) return { kind: 'read', read: emptyRead(request.offset) }
       if (this.#log.isDense && result.nextOffset !== next.baseOffset) {
-        throw this.#damaged(segment, segment.writtenBytes, `the file ends at offset ${result.nextOffset}, the next one starts at ${next.baseOffset}`)
+        throw this.#damaged(
+          segment,
+          segment.writtenBytes,
+          `the file ends at offset ${result.nextOffset}, the next one starts at ${next.baseOffset}`,
+        )
       }
       return { kind: 'again', index: index + 1, ignoreIndex: false }
     }
@@ -182,7 +191,8 @@ export class LogReader {
     const fromBase: ReadStart = { position: 0, indexedLastOffset: null, expectedOffset: segment.baseOffset }
     if (ignoreIndex || offset <= segment.baseOffset) return fromBase
     for (const hint of this.#hints) {
-      if (hint.offset === offset && hint.segment === segment) return { position: hint.position, indexedLastOffset: null, expectedOffset: offset }
+      if (hint.offset === offset && hint.segment === segment)
+        return { position: hint.position, indexedLastOffset: null, expectedOffset: offset }
     }
     const entry = this.#lookup(segment, offset)
     if (entry === null) return fromBase

@@ -26,12 +26,12 @@ import type { CutReport } from './recovery.ts'
 import { Segment } from './segment.ts'
 import { SegmentTarget } from './segment-target.ts'
 import { Tail, type TailMemory } from './tail.ts'
-import { cutFiles } from './truncate.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
+import { cutFiles } from './truncate.ts'
 import type {
   AbortedTransaction,
-  AppendOptions,
   Appended,
+  AppendOptions,
   EpochEnd,
   Log,
   LogConfig,
@@ -592,7 +592,13 @@ export class PartitionLog implements Log, ReadableLog {
         const bases = this.#segments.map((each) => each.baseOffset)
         await this.#closeSegments()
         await cutFiles(this.#deps, { folder: this.folder, bases, offset, isDense: this.isDense })
-        const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint, logStartOffset: Math.min(this.#logStart, offset) }
+        const load = {
+          ...this.#options.load,
+          wasClean: false,
+          hadPowerCut: false,
+          recoveryPoint,
+          logStartOffset: Math.min(this.#logStart, offset),
+        }
         this.#adopt(await loadLog(this.#deps, this.#loadOptions({ ...load, maxEpoch: null }, null)))
         this.#tell('advance')
       } catch (error) {

@@ -98,7 +98,14 @@ async function recoverSegment(
     segment.writtenBytes = scan.endPosition
     let cut: CutReport | null = null
     if (fault !== null) {
-      cut = await judgeFault(deps, file, segment, next, { position: scan.endPosition, sizeBytes, offset: scan.nextOffset, reason: fault }, options)
+      cut = await judgeFault(
+        deps,
+        file,
+        segment,
+        next,
+        { position: scan.endPosition, sizeBytes, offset: scan.nextOffset, reason: fault },
+        options,
+      )
       await file.truncate(scan.endPosition)
       deps.log.warn('storage.tail_cut', `${segment.log.path} ended in bytes that are no whole batch; they were cut`, { ...cut })
     }

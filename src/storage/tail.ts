@@ -138,4 +138,3 @@ export class Tail {
     this.#memory.dropped(entry)
   }
 }
-

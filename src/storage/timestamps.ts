@@ -103,4 +103,3 @@ async function searchBatches(
   }
   return null
 }
-

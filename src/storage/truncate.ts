@@ -1,7 +1,7 @@
+import type { Disk } from '../io/disk.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { segmentFileName } from './files.ts'
 import { scanBatches } from './scan.ts'
-import type { Disk } from '../io/disk.ts'
 
 /**
  * Cuts the files of a closed log so that no batch in them has a record at or behind `offset`. Later segments go first, so a crash in

@@ -25,7 +25,10 @@ export const LOG_CONFIG: LogConfig = {
 }
 
 /** A batch of records with these values, as a producer sends it. */
-export function batchOf(values: readonly string[], options: BatchOptions & { timestampMs?: number } = {}): { batch: Buffer; header: BatchHeader } {
+export function batchOf(
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number } = {},
+): { batch: Buffer; header: BatchHeader } {
   const timestampMs = options.timestampMs ?? 1_700_000_000_000
   const batch = buildBatch(
     values.map((value) => ({ key: null, value: Buffer.from(value), timestampMs })),
@@ -93,20 +96,33 @@ export function openManager(disk: Disk, options: OpenOptions & { lines?: Recorde
 }
 
 /** Appends one batch. */
-export function appendTo(log: PartitionLog, values: readonly string[], options: BatchOptions & { timestampMs?: number; epoch?: number } = {}) {
+export function appendTo(
+  log: PartitionLog,
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number; epoch?: number } = {},
+) {
   const { batch, header } = batchOf(values, options)
   return log.append(batch, header, { leaderEpoch: options.epoch ?? 0 })
 }
 
 /** Appends and waits until it is durable. */
-export async function store(log: PartitionLog, values: readonly string[], options: BatchOptions & { timestampMs?: number; epoch?: number } = {}) {
+export async function store(
+  log: PartitionLog,
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number; epoch?: number } = {},
+) {
   const appended = appendTo(log, values, options)
   await log.whenDurable(appended.lastOffset + 1)
   return appended
 }
 
 /** Base and last offset of every batch that can be read from `offset` on, up to `limit`. */
-export async function readAll(log: PartitionLog, offset = log.logStartOffset, maxBytes = 64 * 1024, limit = log.logEndOffset): Promise<[number, number][]> {
+export async function readAll(
+  log: PartitionLog,
+  offset = log.logStartOffset,
+  maxBytes = 64 * 1024,
+  limit = log.logEndOffset,
+): Promise<[number, number][]> {
   const found: [number, number][] = []
   let next = offset
   while (next < limit) {
