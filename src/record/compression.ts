@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module'
-import zlib from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { MoonMQError } from '../core/errors.ts'
 import { MAX_INFLATED_BATCH_BYTES } from '../core/limits.ts'
+import type { Loader } from '../core/loader.ts'
 import { type BatchHeader, codecOf } from './batch.ts'
 import { malformed, tooLarge } from './inflate-errors.ts'
 import { decodeLz4, encodeLz4 } from './lz4.ts'
@@ -44,11 +44,6 @@ interface ZlibWithZstd {
   readonly constants: { readonly ZSTD_c_compressionLevel?: number }
 }
 
-export interface CodecDeps {
-  /** Gives a package by its name or throws; the default is Node's `require`. A simulation passes what it has loaded before. */
-  readonly load: (name: string) => unknown
-}
-
 /**
  * The package keeps its one instance in a variable: a second `init` gives it new memory while its functions stay with the old, so it is
  * called once for each loaded module however many `Codecs` there are.
@@ -66,31 +61,68 @@ function initOnce(wasm: ZstdWasm): Promise<void> {
 
 const DEFAULT_ZSTD_LEVEL = 3
 
-function requirePackage(name: string): unknown {
-  return createRequire(import.meta.url)(name)
+/** Node's own zstd, for work on the calling thread; undefined before 22.15, where the names cannot be imported. */
+function builtInZstd(): Zstd | undefined {
+  const zlib = process.getBuiltinModule('node:zlib') as unknown as ZlibWithZstd
+  const { zstdDecompressSync, zstdCompressSync } = zlib
+  const levelKey = zlib.constants.ZSTD_c_compressionLevel
+  if (zstdDecompressSync === undefined || zstdCompressSync === undefined || levelKey === undefined) return undefined
+  return {
+    decompress: (bytes, mostBytes) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, mostBytes) }),
+    compress: (bytes, level) => zstdCompressSync(bytes, { params: { [levelKey]: level } }),
+  }
+}
+
+/** A package as a CommonJS module or as the namespace that `import()` makes of one. */
+function unwrap(module: unknown): unknown {
+  const inner = (module as { default?: unknown } | null)?.default
+  return inner ?? module
 }
 
 /**
- * The codecs of record batches. Packages are loaded when a codec is first used; only zstd on a Node without it must be awaited, which
- * `ready` tells. What comes in from others is inflated under a bound that holds before and during decoding; see the format's own file.
+ * The codecs of record batches. Packages are loaded when a codec is first used: `ready` tells whether that must be awaited. What comes
+ * in from others is inflated under a bound that holds before and during decoding; see the format's own file.
  */
 export class Codecs {
-  readonly #load: (name: string) => unknown
+  readonly #loader: Loader
+  readonly #loading = new Map<number, Promise<void>>()
   #zstd: Zstd | undefined
-  #zstdLoading: Promise<void> | undefined
   #snappyBlock: ((block: Buffer) => Uint8Array) | undefined
   #lz4: ((bytes: Buffer) => Buffer) | undefined
 
-  constructor(deps: CodecDeps = { load: requirePackage }) {
-    this.#load = deps.load
+  constructor(deps: { loader: Loader }) {
+    this.#loader = deps.loader
   }
 
-  /** Undefined when the codec can be used at once, else what to wait for. Throws UNSUPPORTED_COMPRESSION. */
+  /**
+   * Undefined when the codec can be used at once in both directions, else what to wait for; it rejects with UNSUPPORTED_COMPRESSION
+   * when the package is not installed. Throws UNSUPPORTED_COMPRESSION for a number that names no codec.
+   */
   ready(codec: number): Promise<void> | undefined {
-    if (codecName(codec) === undefined) throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
-    if (codec !== CODEC.zstd || this.#findZstd() !== undefined) return undefined
-    this.#zstdLoading ??= this.#loadZstdWasm()
-    return this.#zstdLoading
+    switch (codec) {
+      case CODEC.none:
+      case CODEC.gzip:
+        return undefined
+      case CODEC.snappy:
+        return this.#snappyBlock === undefined ? this.#once(codec, () => this.#loadSnappy()) : undefined
+      case CODEC.lz4:
+        return this.#lz4 === undefined ? this.#once(codec, () => this.#loadLz4()) : undefined
+      case CODEC.zstd:
+        this.#zstd ??= builtInZstd()
+        return this.#zstd === undefined ? this.#once(codec, () => this.#loadZstd()) : undefined
+      default:
+        throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
+    }
+  }
+
+  /** Those who come while a package loads share the load; one that failed is tried again. */
+  #once(codec: number, load: () => Promise<void>): Promise<void> {
+    let loading = this.#loading.get(codec)
+    if (loading === undefined) {
+      loading = load().finally(() => this.#loading.delete(codec))
+      this.#loading.set(codec, loading)
+    }
+    return loading
   }
 
   /**
@@ -125,11 +157,11 @@ export class Codecs {
       case CODEC.none:
         return bytes
       case CODEC.gzip:
-        return zlib.gzipSync(bytes, level === undefined ? {} : { level })
+        return gzipSync(bytes, level === undefined ? {} : { level })
       case CODEC.snappy:
-        return encodeXerial(bytes, this.#snappy())
+        return encodeXerial(bytes, this.#readySnappy())
       case CODEC.lz4:
-        return this.#lz4Encoder()(bytes)
+        return (this.#lz4 ?? encodeLz4)(bytes)
       case CODEC.zstd:
         return viewOf(this.#readyZstd().compress(bytes, level ?? DEFAULT_ZSTD_LEVEL))
       default:
@@ -154,56 +186,45 @@ export class Codecs {
   }
 
   #readyZstd(): Zstd {
-    const zstd = this.#findZstd()
-    if (zstd === undefined) throw new MoonMQError('INTERNAL', { reason: 'zstd is used before it is ready' })
-    return zstd
-  }
-
-  #findZstd(): Zstd | undefined {
-    if (this.#zstd === undefined) {
-      const builtIn = zlib as unknown as ZlibWithZstd
-      const { zstdDecompressSync, zstdCompressSync } = builtIn
-      const levelKey = builtIn.constants.ZSTD_c_compressionLevel
-      if (zstdDecompressSync !== undefined && zstdCompressSync !== undefined && levelKey !== undefined) {
-        this.#zstd = {
-          decompress: (bytes, mostBytes) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, mostBytes) }),
-          compress: (bytes, level) => zstdCompressSync(bytes, { params: { [levelKey]: level } }),
-        }
-      }
-    }
+    if (this.#zstd === undefined) throw new MoonMQError('INTERNAL', { reason: 'zstd is used before it is ready' })
     return this.#zstd
   }
 
-  async #loadZstdWasm(): Promise<void> {
-    let wasm: ZstdWasm
+  #readySnappy(): (block: Buffer) => Uint8Array {
+    if (this.#snappyBlock === undefined) throw new MoonMQError('INTERNAL', { reason: 'snappy is used before it is ready' })
+    return this.#snappyBlock
+  }
+
+  async #load(codec: CodecName, name: string): Promise<unknown> {
     try {
-      wasm = this.#load('@bokuweb/zstd-wasm') as ZstdWasm
-      await initOnce(wasm)
+      return unwrap(await this.#loader.load(name))
     } catch (error) {
-      this.#zstdLoading = undefined
-      throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec: 'zstd' }, error)
+      throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec }, error)
     }
+  }
+
+  async #loadZstd(): Promise<void> {
+    const wasm = (await this.#load('zstd', '@bokuweb/zstd-wasm')) as ZstdWasm
+    await initOnce(wasm)
     this.#zstd = {
       decompress: (bytes, mostBytes) => wasm.decompress(bytes, { defaultHeapSize: Math.max(1, mostBytes) }),
       compress: (bytes, level) => wasm.compress(bytes, level),
     }
   }
 
-  #snappy(): (block: Buffer) => Uint8Array {
-    this.#snappyBlock ??= (this.#load('snappyjs') as { compress: (block: Buffer) => Uint8Array }).compress
-    return this.#snappyBlock
+  async #loadSnappy(): Promise<void> {
+    const snappy = (await this.#load('snappy', 'snappyjs')) as { compress: (block: Buffer) => Uint8Array }
+    this.#snappyBlock = snappy.compress
   }
 
-  #lz4Encoder(): (bytes: Buffer) => Buffer {
-    if (this.#lz4 === undefined) {
-      try {
-        this.#lz4 = (this.#load('lz4-napi') as { compressFrameSync: (bytes: Buffer) => Buffer }).compressFrameSync
-      } catch {
-        // An optional dependency: where it was not built, the encoder here serves.
-        this.#lz4 = encodeLz4
-      }
+  /** An optional dependency: where it was not built, the encoder of our own serves. */
+  async #loadLz4(): Promise<void> {
+    try {
+      const native = (await this.#load('lz4', 'lz4-napi')) as { compressFrameSync: (bytes: Buffer) => Buffer }
+      this.#lz4 = native.compressFrameSync
+    } catch {
+      this.#lz4 = encodeLz4
     }
-    return this.#lz4
   }
 }
 
@@ -215,7 +236,7 @@ const GZIP_CHUNK_BYTES = 64 * 1024
 
 function inflateGzip(bytes: Buffer, maxBytes: number): Buffer {
   try {
-    return zlib.gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes), chunkSize: GZIP_CHUNK_BYTES })
+    return gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes), chunkSize: GZIP_CHUNK_BYTES })
   } catch (error) {
     if (error instanceof RangeError) throw tooLarge(maxBytes)
     throw malformed('gzip', error instanceof Error ? error.message : String(error), error)

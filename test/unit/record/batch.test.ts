@@ -54,6 +54,7 @@ test('a built batch reads back as it was given', () => {
   checkNewBatch(header)
   assert.deepEqual(validateRecords(recordsSection(batch, 0, header), header, { dense: true }), {
     maxTimestampMs: 1_700_000_000_005,
+    minTimestampMs: 1_699_999_999_000,
     offsetOfMaxTimestamp: 42,
   })
 })

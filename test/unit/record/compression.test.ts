@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import zlib from 'node:zlib'
 import fc from 'fast-check'
 import { SeededRandom } from '../../../src/core/random.ts'
+import { NodeLoader, PreloadedLoader } from '../../../src/io/loader.ts'
 import { readBatchHeader } from '../../../src/record/batch.ts'
 import { buildBatch } from '../../../src/record/builder.ts'
 import { CODEC, Codecs, codecByName, codecName } from '../../../src/record/compression.ts'
@@ -25,9 +26,12 @@ const SAMPLES = [
   Buffer.concat([random.bytes(40_000), Buffer.alloc(200_000, 'xyz'), random.bytes(100)]),
 ]
 
+/** As where no package is installed. */
+const NOTHING = new PreloadedLoader({}, {})
+
 async function readyCodecs(): Promise<Codecs> {
-  const codecs = new Codecs()
-  await codecs.ready(CODEC.zstd)
+  const codecs = new Codecs({ loader: new NodeLoader() })
+  for (const codec of Object.values(CODEC)) await codecs.ready(codec)
   return codecs
 }
 
@@ -191,11 +195,9 @@ test('an LZ4 frame may link its blocks, carry checksums and follow another', () 
 
 test('our own LZ4 encoder and the native one read each other', async () => {
   const codecs = await readyCodecs()
-  const without = new Codecs({
-    load: (name) => {
-      throw new Error(`no ${name}`)
-    },
-  })
+  const without = new Codecs({ loader: NOTHING })
+  await without.ready(CODEC.lz4)
+  assert.equal(without.ready(CODEC.lz4), undefined)
   for (const sample of SAMPLES) {
     assert.deepEqual(without.deflate(CODEC.lz4, sample), encodeLz4(sample))
     assert.deepEqual(decodeLz4(encodeLz4(sample), MIB), sample)
@@ -254,7 +256,7 @@ test('a compressed batch is built and read', async () => {
 })
 
 test('a codec has a name, and a number that names none is refused', () => {
-  const codecs = new Codecs()
+  const codecs = new Codecs({ loader: NOTHING })
   assert.equal(codecName(4), 'zstd')
   assert.equal(codecName(5), undefined)
   assert.equal(codecByName('lz4'), 3)
@@ -265,8 +267,22 @@ test('a codec has a name, and a number that names none is refused', () => {
   assert.equal(codecs.ready(CODEC.gzip), undefined)
 })
 
+test('a package that is missing is told by name, and asked for again', async () => {
+  const codecs = new Codecs({ loader: NOTHING })
+  await assert.rejects(async () => codecs.ready(CODEC.snappy), { code: 'UNSUPPORTED_COMPRESSION' })
+  await assert.rejects(async () => codecs.ready(CODEC.snappy), { code: 'UNSUPPORTED_COMPRESSION' })
+  assert.throws(() => codecs.deflate(CODEC.snappy, Buffer.alloc(1)), { code: 'INTERNAL' })
+  assert.deepEqual(codecs.inflate(CODEC.snappy, Buffer.from([1, 0, 97])), Buffer.from('a'))
+})
+
+test('two sets of codecs share the one instance of zstd', async () => {
+  const [one, two] = await Promise.all([readyCodecs(), readyCodecs()])
+  const text = Buffer.alloc(10_000, 'zstd ')
+  for (let round = 0; round < 20; round++) assert.deepEqual(two.inflate(CODEC.zstd, one.deflate(CODEC.zstd, text)), text)
+})
+
 test('gzip of several members is one stream', () => {
-  const codecs = new Codecs()
+  const codecs = new Codecs({ loader: NOTHING })
   const members = Buffer.concat([zlib.gzipSync('one '), zlib.gzipSync('two')])
   assert.equal(codecs.inflate(CODEC.gzip, members).toString(), 'one two')
 })
