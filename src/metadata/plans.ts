@@ -148,14 +148,18 @@ export const EPOCH_BUMPS_PER_CHANGE = 32_768
  * (epoch, offset) never names two records. One record of 40 bytes a partition, so 10,000 partitions cost one batch and one sync. More
  * than `EPOCH_BUMPS_PER_CHANGE` go in several changes; a crash in between does no harm, since the next start raises all of them again.
  */
-export function bumpLeaderEpochs(image: MetadataImage, request: { readonly nodeId: number }): MetadataRecord[][] {
+export function bumpLeaderEpochs(
+  image: MetadataImage,
+  request: { readonly nodeId: number; readonly perChange?: number },
+): MetadataRecord[][] {
+  const { perChange = EPOCH_BUMPS_PER_CHANGE } = request
   const changes: MetadataRecord[][] = []
   let current: MetadataRecord[] = []
   for (const topic of image.topics.values()) {
     for (const partition of topic.partitions) {
       if (partition.leader !== request.nodeId) continue
       current.push(leaderEpochRecord(topic.id, partition))
-      if (current.length < EPOCH_BUMPS_PER_CHANGE) continue
+      if (current.length < perChange) continue
       changes.push(current)
       current = []
     }
