@@ -11,10 +11,22 @@ import { FetchService } from './fetch/fetch-service.ts'
 import { InternalTopic } from './internal-topics.ts'
 import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
-import type { BrokerPorts, ClusterPort, FetchPort, GroupPort, OffsetPort, ProducePort, ProducerPort, TopicPort } from './ports.ts'
+import type {
+  ClusterPort,
+  FetchPort,
+  GroupPort,
+  OffsetPort,
+  ProducePort,
+  ProducerPort,
+  RecordPort,
+  RecordPorts,
+  TopicPort,
+} from './ports.ts'
 import { type Codecs, DEFAULT_INFLATER, Inflater } from './produce/inflater.ts'
 import { ProduceService } from './produce/produce-service.ts'
+import { RecordProducer } from './produce/record-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
+import { Records } from './records.ts'
 import { BrokerSettings } from './settings.ts'
 import { CONSUMER_OFFSETS, TRANSACTION_STATE } from './topics/names.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
@@ -38,6 +50,8 @@ export interface BrokerOptions {
   readonly settings: ReadonlyMap<string, string>
   /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
   readonly maxInflightProduceBytes?: number
+  /** Bytes of single records that wait to become a batch, of all clients together. Default 128 MiB. */
+  readonly maxQueuedRecordBytes?: number
   /** Fetch requests that wait at the same time. Default 20,000. */
   readonly maxParkedFetches?: number
 }
@@ -55,7 +69,7 @@ const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_
  * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
  * between the metadata log and the partition logs; both are given to it open and closed after it.
  */
-export class Broker implements BrokerPorts, Resource {
+export class Broker implements RecordPorts, Resource {
   readonly cluster: ClusterPort
   readonly topics: TopicPort
   readonly produce: ProducePort
@@ -63,6 +77,7 @@ export class Broker implements BrokerPorts, Resource {
   readonly offsets: OffsetPort
   readonly producers: ProducerPort
   readonly groups: GroupPort
+  readonly records: RecordPort
   readonly #partitions: Partitions
   readonly #produce: ProduceService
   readonly #fetch: FetchService
@@ -98,6 +113,11 @@ export class Broker implements BrokerPorts, Resource {
     this.offsets = new OffsetQueries({ partitions })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     this.groups = makeGroups({ topics: this.topics, settings, offsetsTopic: this.#offsetsTopic(metadata, settings) })
+    const producer = new RecordProducer(
+      { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs },
+      { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
+    )
+    this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
     this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
   }
 

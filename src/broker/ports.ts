@@ -2,6 +2,7 @@ import type { MoonMQError } from '../core/errors.ts'
 import type { IsolationLevel } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { MetadataImage, TopicImage } from '../metadata/types.ts'
+import type { RecordHeader } from '../record/record.ts'
 import type { AbortedTransaction, EpochEnd, LogRead, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
 
@@ -333,4 +334,113 @@ export interface GroupPort {
   delete(context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]>
   /** Which broker coordinates this group; throws COORDINATOR_NOT_AVAILABLE. */
   coordinator(group: string): Promise<number>
+}
+
+// ---- records --------------------------------------------------------------------------------------------------------------
+
+/**
+ * For the doors that speak of single records rather than batches: native and HTTP. What the Kafka door leaves to its clients (choosing
+ * partitions, making batches, inflating, skipping control and aborted records) is done here.
+ */
+export interface RecordPort {
+  /** One outcome a record, in order. Records of one call and one partition keep their order. Never rejects for a single record. */
+  produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]>
+  /** Reads one partition without a group. Throws what the partition is refused with, OFFSET_OUT_OF_RANGE included. */
+  read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead>
+  openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer
+}
+
+export interface OutgoingRecord {
+  readonly topic: string
+  /** Null: by the hash of the key, or the broker's choice when the key is null or empty. */
+  readonly partition: number | null
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly headers?: readonly RecordHeader[]
+  /** Absent: the broker's clock. */
+  readonly timestampMs?: number
+}
+
+export interface RecordProduceOptions {
+  readonly acks: Acks
+  /** How the batch is stored: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. */
+  readonly codec: number
+  readonly timeoutMs: number
+}
+
+export interface RecordOutcome {
+  readonly error: MoonMQError | null
+  /** −1 when none was chosen. */
+  readonly partition: number
+  /** −1 with an error. */
+  readonly offset: number
+}
+
+/** A record as a reader gets it. Key, value and headers are views that are valid until the answer's `release()`. */
+export interface DeliveredRecord {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  readonly timestampMs: number
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly headers: readonly RecordHeader[]
+}
+
+export interface ReadRecordsRequest {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
+  readonly isolation: IsolationLevel
+  readonly maxRecords: number
+  readonly maxBytes: number
+  readonly maxWaitMs: number
+}
+
+export interface RecordsRead {
+  readonly records: readonly DeliveredRecord[]
+  /** Where to go on: after the last record, or past what is hidden from the reader. */
+  readonly nextOffset: number
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  readonly logStartOffset: number
+  release(): void
+}
+
+export interface ConsumerOptions {
+  readonly group: string
+  readonly isolation: IsolationLevel
+  /** Largest key or value that the client can read; larger ones are VALUE_TOO_LARGE_FOR_CLIENT. Absent: no limit. */
+  readonly maxPartBytes?: number
+}
+
+/** Records of one poll. The owner releases it when they were handed on. */
+export interface ConsumerRound {
+  readonly records: readonly DeliveredRecord[]
+  /**
+   * Stores the positions after the last delivered records, once a partition. Resolves after the append, not after its sync; what a
+   * partition is refused with is logged only (spec 7.1).
+   */
+  commit(): Promise<void>
+  release(): void
+}
+
+/** One consumer of a connection (spec 7): a group id, an isolation level, a set of topics that grows, and positions. */
+export interface RecordConsumer {
+  readonly group: string
+  readonly isolation: IsolationLevel
+  readonly topics: readonly string[]
+  /** Throws TOPIC_MISSING, TOPIC_FORBIDDEN. */
+  addTopic(topic: string): void
+  /** Reads all topics of the set, at most ceil(maxRecords / partitions) from each partition. Never waits for records. */
+  poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound>
+  /** Position of a partition, or undefined before its first poll. */
+  position(topic: string, partition: number): number | undefined
+  /** Moves the position: a rewind after NACK. */
+  seek(topic: string, partition: number, offset: number): void
+}
+
+/** The broker with the records on top: what `native` and `http` are given. */
+export interface RecordPorts extends BrokerPorts {
+  readonly records: RecordPort
 }

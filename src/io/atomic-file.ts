@@ -46,3 +46,12 @@ export async function readSmallFile(disk: Disk, path: string, maxBytes: number):
     await file.close()
   }
 }
+
+/** Makes a directory with its parents so that it survives a power cut: each one that was missing is synced into its parent, top first. */
+export async function makeDirectoryDurably(disk: Disk, path: string): Promise<void> {
+  const missing: string[] = []
+  for (let at = path; at !== '/' && (await disk.stat(at)) === null; at = directoryOf(at)) missing.push(at)
+  if (missing.length === 0) return
+  await disk.makeDirectory(path)
+  for (const made of missing.reverse()) await disk.syncDirectory(directoryOf(made))
+}

@@ -57,7 +57,7 @@ export class ChunkedBytes {
       const start = at - index * CHUNK_BYTES
       const count = Math.min(CHUNK_BYTES - start, length - done)
       const chunk = this.#chunks[index]
-      const copied = chunk === undefined ? 0 : chunk.copy(target, done, start, start + count)
+      const copied = chunk === undefined || start >= chunk.length ? 0 : chunk.copy(target, done, start, start + count)
       if (copied < count) target.fill(0, done + copied, done + count)
       done += count
     }

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs'
 import { assert } from '../core/assert.ts'
 import { type Disk, type DiskEntry, type DiskFile, type DiskStat, WRITE_NOW_MAX_BYTES } from './disk.ts'
+import { SyncSlots } from './sync-slots.ts'
 import { systemCode, systemError } from './system-error.ts'
 
 export interface NodeDiskOptions {
@@ -9,6 +10,8 @@ export interface NodeDiskOptions {
 }
 
 const READ_WRITE = fs.constants.O_RDWR | fs.constants.O_CREAT
+/** The thread pool is one for the process, so its budget of syncs is too, however many disks there are. */
+const syncSlots = new SyncSlots()
 /** What a gathering write takes at once on every system (POSIX IOV_MAX). */
 const MAX_WRITE_PARTS = 1024
 
@@ -293,35 +296,3 @@ function datasync(fd: number): Promise<void> {
 function truncate(fd: number, sizeBytes: number): Promise<void> {
   return new Promise((resolve, reject) => fs.ftruncate(fd, sizeBytes, (error) => (error ? reject(error) : resolve())))
 }
-
-/**
- * Syncs that run now in this process. The thread pool is one for the process, so its budget is too, however many disks there
- * are; each disk brings its own limit on the common count.
- */
-class SyncSlots {
-  #running = 0
-  readonly #waiting: { limit: number; start: () => void }[] = []
-
-  async run(limit: number, sync: () => Promise<void>): Promise<void> {
-    if (this.#waiting.length > 0 || this.#running >= limit) {
-      await new Promise<void>((start) => this.#waiting.push({ limit, start }))
-    } else this.#running++
-    try {
-      await sync()
-    } finally {
-      this.#running--
-      this.#startNext()
-    }
-  }
-
-  /** In order of arrival. The slot is taken before the waiter runs, so nobody slips in between. */
-  #startNext(): void {
-    for (let next = this.#waiting[0]; next !== undefined && this.#running < next.limit; next = this.#waiting[0]) {
-      this.#waiting.shift()
-      this.#running++
-      next.start()
-    }
-  }
-}
-
-const syncSlots = new SyncSlots()

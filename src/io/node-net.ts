@@ -3,13 +3,17 @@ import type { Clock, Timer } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Net, NetAddress, NetConnection, NetHandlers, NetListener } from './net.ts'
-import { systemCode } from './system-error.ts'
+import { systemCode, systemError } from './system-error.ts'
 
 const KEEP_ALIVE_MS = 60_000
 const BACKLOG = 1024
 const CONNECT_MS = 10_000
 /** How long a peer may take, after our last byte, to close its side. */
 const LINGER_MS = 10_000
+/** How long it may take, after our end, to read any of what is still queued. */
+const STALL_MS = 60_000
+/** More than callers ever queue on purpose: a peer that does not read must not fill memory if one forgets to look. */
+const MAX_QUEUED_BYTES = 512 * 1024 * 1024
 /** Parts that are small together are copied into one buffer: cheaper than a vector of them. */
 const JOIN_BYTES = 16 * 1024
 
@@ -18,20 +22,27 @@ export interface NodeNetDeps {
   readonly log: Logger
 }
 
+export interface NodeNetOptions {
+  /** A connection with more than this queued is cut with ENOBUFS; 512 MiB unless given. Callers keep far below by `queuedBytes`. */
+  readonly maxQueuedBytes?: number
+}
+
 /** TCP of the machine. */
 export class NodeNet implements Net {
   readonly #deps: NodeNetDeps
+  readonly #maxQueuedBytes: number
 
-  constructor(deps: NodeNetDeps) {
+  constructor(deps: NodeNetDeps, options: NodeNetOptions = {}) {
     this.#deps = deps
+    this.#maxQueuedBytes = options.maxQueuedBytes ?? MAX_QUEUED_BYTES
   }
 
   /** Rejects with the error of the system: EADDRINUSE, EACCES, EADDRNOTAVAIL, …. */
   listen(address: NetAddress, onConnection: (connection: NetConnection) => void): Promise<NetListener> {
-    const { clock, log } = this.#deps
+    const { log } = this.#deps
     // Sockets stay paused, so nothing is read before `start`; half-open, so a peer that has sent all it had still gets its answers.
     const options = { allowHalfOpen: true, pauseOnConnect: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS }
-    const server = createServer(options, (socket) => onConnection(new NodeConnection(clock, socket)))
+    const server = createServer(options, (socket) => onConnection(this.#wrap(socket)))
     return new Promise((resolve, reject) => {
       server.once('error', reject)
       server.listen({ host: address.host, port: address.port, backlog: BACKLOG }, () => {
@@ -68,7 +79,7 @@ export class NodeNet implements Net {
       }
       const onConnect = () => {
         settle()
-        resolve(new NodeConnection(clock, socket))
+        resolve(this.#wrap(socket))
       }
       const onError = (error: Error) => fail(connectFailed(address, systemCode(error) ?? error.message, error))
       const onAbort = () => fail(new MoonMQError('ABORTED'))
@@ -79,9 +90,13 @@ export class NodeNet implements Net {
       signal?.addEventListener('abort', onAbort, { once: true })
     })
   }
+
+  #wrap(socket: Socket): NetConnection {
+    return new NodeConnection(this.#deps.clock, socket, this.#maxQueuedBytes)
+  }
 }
 
-export function connectFailed(address: NetAddress, reason: string, cause?: unknown): MoonMQError {
+function connectFailed(address: NetAddress, reason: string, cause?: unknown): MoonMQError {
   const host = isIPv6(address.host) ? `[${address.host}]` : address.host
   return new MoonMQError('CONNECT_FAILED', { address: `${host}:${address.port}`, reason }, cause)
 }
@@ -113,18 +128,22 @@ class NodeConnection implements NetConnection {
   readonly local: NetAddress
   readonly #clock: Clock
   readonly #socket: Socket
+  readonly #maxQueuedBytes: number
   readonly #sending: Sending[] = []
   #first = 0
   #queuedBytes = 0
+  /** Sends that the system has taken. */
+  #sent = 0
   #handlers: NetHandlers | null = null
   #error: Error | null = null
   #ended = false
   #closed = false
-  #linger: Timer | null = null
+  #deadline: Timer | null = null
 
-  constructor(clock: Clock, socket: Socket) {
+  constructor(clock: Clock, socket: Socket, maxQueuedBytes: number) {
     this.#clock = clock
     this.#socket = socket
+    this.#maxQueuedBytes = maxQueuedBytes
     this.remote = addressOf(socket.remoteAddress, socket.remotePort)
     this.local = addressOf(socket.localAddress, socket.localPort)
     socket.on('error', (error) => {
@@ -164,6 +183,10 @@ class NodeConnection implements NetConnection {
     this.#sending.push({ bytes, sent })
     this.#queuedBytes += bytes
     const socket = this.#socket
+    if (this.#queuedBytes > this.#maxQueuedBytes) {
+      socket.destroy(systemError('ENOBUFS', 'send', undefined, 'the peer does not read and too much is queued for it'))
+      return
+    }
     const first = parts[0]
     if (first === undefined) socket.write('', this.#onSent)
     else if (parts.length === 1) socket.write(first, this.#onSent)
@@ -193,8 +216,19 @@ class NodeConnection implements NetConnection {
     this.#socket.resume()
     // Closing while input is unread would reset the connection and could destroy the last answer on its way; a peer that neither
     // reads nor closes must still not hold the socket for ever.
-    this.#socket.once('finish', () => {
-      if (!this.#closed) this.#linger = this.#clock.setTimer(LINGER_MS, () => this.destroy())
+    this.#socket.once('finish', () => this.#cutAfter(LINGER_MS))
+    this.#cutStalled(this.#sent)
+  }
+
+  #cutAfter(delayMs: number): void {
+    this.#deadline?.cancel()
+    if (!this.#closed) this.#deadline = this.#clock.setTimer(delayMs, () => this.destroy())
+  }
+
+  #cutStalled(sentBefore: number): void {
+    this.#deadline = this.#clock.setTimer(STALL_MS, () => {
+      if (this.#sent === sentBefore) this.destroy()
+      else this.#cutStalled(this.#sent)
     })
   }
 
@@ -209,6 +243,7 @@ class NodeConnection implements NetConnection {
     const sending = this.#sending[this.#first]
     if (sending === undefined) return
     this.#first++
+    this.#sent++
     if (this.#first === this.#sending.length) {
       this.#sending.length = 0
       this.#first = 0
@@ -223,7 +258,7 @@ class NodeConnection implements NetConnection {
 
   #onClose(): void {
     this.#closed = true
-    this.#linger?.cancel()
+    this.#deadline?.cancel()
     this.#queuedBytes = 0
     for (const { sent } of this.#sending.splice(this.#first)) sent?.()
     this.#sending.length = 0

@@ -18,6 +18,8 @@ export interface VirtualNetDeps {
 export interface VirtualNetOptions {
   /** Bytes that a direction takes ahead of its receiver, as a kernel's buffers do. */
   readonly windowBytes?: number
+  /** A connection with more than this queued is cut with ENOBUFS; 512 MiB unless given. */
+  readonly maxQueuedBytes?: number
 }
 
 /** Which traffic a disturbance concerns; `from` and `to` are the addresses of sender and receiver. */
@@ -31,6 +33,7 @@ interface Hold {
 const FIRST_PORT = 49152
 const CONNECT_MS = 10_000
 const WINDOW_BYTES = 256 * 1024
+const MAX_QUEUED_BYTES = 512 * 1024 * 1024
 const ANYWHERE: Route = () => true
 
 /**
@@ -42,6 +45,7 @@ export class VirtualNet implements Net {
   readonly #deps: VirtualNetDeps
   readonly #completions: Completions
   readonly #windowBytes: number
+  readonly #maxQueuedBytes: number
   readonly #listeners = new Map<string, (connection: NetConnection) => void>()
   readonly #open = new Set<VirtualConnection>()
   readonly #holds = new Set<Hold>()
@@ -52,6 +56,7 @@ export class VirtualNet implements Net {
     this.#deps = deps
     this.#completions = deps.completions ?? deferring(deps.clock)
     this.#windowBytes = options.windowBytes ?? WINDOW_BYTES
+    this.#maxQueuedBytes = options.maxQueuedBytes ?? MAX_QUEUED_BYTES
   }
 
   async listen(address: NetAddress, onConnection: (connection: NetConnection) => void): Promise<NetListener> {
@@ -85,8 +90,8 @@ export class VirtualNet implements Net {
     }
     const accept = this.#listeners.get(keyOf(remote)) ?? this.#listeners.get(`*:${remote.port}`)
     if (accept === undefined) throw connectFailed(remote, 'ECONNREFUSED', systemError('ECONNREFUSED', 'connect', keyOf(remote)))
-    const near = new VirtualConnection(local, remote, this.#open)
-    const far = new VirtualConnection(remote, local, this.#open)
+    const near = new VirtualConnection(local, remote, this.#open, this.#maxQueuedBytes)
+    const far = new VirtualConnection(remote, local, this.#open, this.#maxQueuedBytes)
     join(near, far, (from, to) => this.#pipeDeps(from, to), this.#windowBytes)
     accept(far)
     return near
@@ -188,6 +193,7 @@ class VirtualConnection implements NetConnection, PipeReceiver {
   readonly local: NetAddress
   readonly remote: NetAddress
   readonly #open: Set<VirtualConnection>
+  readonly #maxQueuedBytes: number
   #peer: VirtualConnection | null = null
   #out: VirtualPipe | null = null
   #in: VirtualPipe | null = null
@@ -197,10 +203,11 @@ class VirtualConnection implements NetConnection, PipeReceiver {
   #closed = false
   #error: Error | null = null
 
-  constructor(local: NetAddress, remote: NetAddress, open: Set<VirtualConnection>) {
+  constructor(local: NetAddress, remote: NetAddress, open: Set<VirtualConnection>, maxQueuedBytes: number) {
     this.local = local
     this.remote = remote
     this.#open = open
+    this.#maxQueuedBytes = maxQueuedBytes
     open.add(this)
   }
 
@@ -234,6 +241,9 @@ class VirtualConnection implements NetConnection, PipeReceiver {
     this.#out?.send(parts, sent)
     // Nobody is there to take it, and what the peer left has been read: its system would answer with a reset.
     if (this.#peer?.gone === true && this.#in?.ended === true) this.reset()
+    else if (this.queuedBytes > this.#maxQueuedBytes) {
+      this.destroy(systemError('ENOBUFS', 'send', undefined, 'the peer does not read and too much is queued for it'))
+    }
   }
 
   pause(): void {
@@ -253,12 +263,12 @@ class VirtualConnection implements NetConnection, PipeReceiver {
     this.closeWhenDone()
   }
 
-  destroy(): void {
+  destroy(error: Error | null = null): void {
     if (this.#closed) return
     this.#ended = true
     this.#out?.abandon()
     this.#in?.cut()
-    this.#close(null)
+    this.#close(error)
     this.#peer?.closeWhenDone()
   }
 

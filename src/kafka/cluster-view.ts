@@ -20,6 +20,7 @@ const IDEMPOTENT_WRITE = 12
 export const OPERATIONS_NOT_ASKED = -2147483648
 /** Without access rules everything that the kind of resource knows is allowed. */
 export const TOPIC_OPERATIONS = bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+export const GROUP_OPERATIONS = bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 export const CLUSTER_OPERATIONS = bits(CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE)
 
 function bits(...operations: number[]): number {

@@ -85,7 +85,11 @@ export class FrameReader {
   /** The next whole frame without its length, or null. Throws FRAME_TOO_LARGE, BAD_FRAME and, out of memory, RATE_LIMITED. */
   next(): Buffer | null {
     for (let chunk = this.#chunk; chunk !== null; chunk = this.#chunk) {
-      if (this.#length < 0 && !this.#readLength(chunk)) continue
+      if (this.#length < 0) {
+        // The length may end its chunk: what follows stands in the next one.
+        this.#readLength(chunk)
+        continue
+      }
       const frame = this.#readBody(chunk)
       if (frame !== null) return frame
     }
@@ -100,8 +104,7 @@ export class FrameReader {
     this.#waitingBytes = 0
   }
 
-  /** False when the chunk ended within the length. */
-  #readLength(chunk: Buffer): boolean {
+  #readLength(chunk: Buffer): void {
     let length: number
     if (this.#lengthBytes === 0 && chunk.length - this.#at >= 4) {
       length = chunk.readInt32BE(this.#at)
@@ -114,7 +117,7 @@ export class FrameReader {
       const complete = this.#lengthBytes === 4
       length = this.#lengthSoFar
       this.#advance(chunk, 0)
-      if (!complete) return false
+      if (!complete) return
     }
     this.#lengthSoFar = 0
     this.#lengthBytes = 0
@@ -123,7 +126,6 @@ export class FrameReader {
       throw new MoonMQError('FRAME_TOO_LARGE', { size: length, limit: this.maxFrameBytes, setting: 'socket.request.max.bytes' })
     }
     this.#length = length
-    return this.#chunk !== null
   }
 
   #readBody(chunk: Buffer): Buffer | null {

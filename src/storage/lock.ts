@@ -1,18 +1,11 @@
 import { MoonMQError } from '../core/errors.ts'
 import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
+import type { Host } from '../io/host.ts'
 import { systemCode } from '../io/system-error.ts'
 
 /** What a lock must know of the machine and its processes. */
-export interface LockHost {
-  readonly pid: number
-  /** When this process started, in whatever unit the machine has; only equality counts. */
-  readonly processStartTime: string | number
-  readonly bootId: string
-  readonly hostname: string
-  /** The start time of a process that runs, null when none has this number, undefined when it cannot be told. */
-  startTimeOf(pid: number): string | number | null | undefined
-}
+export type LockHost = Pick<Host, 'pid' | 'processStartTime' | 'bootId' | 'hostname' | 'startTimeOf'>
 
 /** The holder as the lock file names it. */
 export interface LockHolder {
@@ -29,8 +22,8 @@ const FORMAT = 'moonmq-lock 1'
 
 /**
  * Keeps a second broker off a data folder. The lock is a file that names its holder; it is stale when the machine was booted since,
- * or when no process with that number and start time runs. A holder on another machine (a shared folder) cannot be looked up, so its
- * lock is never stale: it must be removed by hand.
+ * or when no process with that number and start time runs. The host name is for people only: a container gets a new one at each
+ * start. Two machines or containers that share a folder cannot see each other's processes, so the lock does not protect it there.
  */
 export class DataFolderLock {
   readonly #disk: Disk
@@ -106,10 +99,9 @@ export function decodeLock(bytes: Buffer): LockHolder | null {
 }
 
 function isStale(host: LockHost, holder: LockHolder): boolean {
-  if (holder.hostname !== host.hostname) return false
   if (holder.bootId !== host.bootId) return true
   const started = host.startTimeOf(holder.pid)
-  return started === null || (started !== undefined && String(started) !== holder.processStartTime)
+  return started === null || (started !== undefined && started !== holder.processStartTime)
 }
 
 async function createFile(disk: Disk, path: string, text: string): Promise<boolean> {

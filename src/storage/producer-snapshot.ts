@@ -1,12 +1,11 @@
-import { crc32c } from '../core/crc32c.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
-import { ByteReader } from '../core/reader.ts'
 import { NO_OFFSET, NO_SEQUENCE } from '../core/types.ts'
-import { ByteWriter } from '../core/writer.ts'
 import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { MAX_SEQUENCE } from '../record/batch.ts'
+import { decodeProducerSnapshot as decodeSnapshotFile, encodeProducerSnapshot as encodeSnapshotFile } from '../schema/records.ts'
+import type { ProducerSnapshot } from '../schema/types.generated.ts'
 import { PRODUCER_BATCHES_KEPT } from './producer-state.ts'
 import type { ProducerBatch, ProducerEntry } from './types.ts'
 
@@ -19,55 +18,37 @@ import type { ProducerBatch, ProducerEntry } from './types.ts'
  * Kafka writes one entry a producer and so forgets four of its five batches at a restart. Here each batch has an entry, oldest
  * first; Kafka's reader keeps the last one it meets, so both understand the file.
  */
-const VERSION = 1
 const HEADER_BYTES = 10
-const CRC_POSITION = 2
-const CRC_FROM = 6
 const ENTRY_BYTES = 46
 
 export function encodeProducerSnapshot(producers: Iterable<ProducerEntry>): Buffer {
-  const writer = new ByteWriter(4096)
-  writer.int16(VERSION)
-  writer.uint32(0)
-  writer.int32(0)
-  let count = 0
+  const producerEntries: SnapshotEntry[] = []
   for (const producer of producers) {
+    const { producerId, producerEpoch: epoch, coordinatorEpoch, currentTxnFirstOffset } = producer
     const batches: readonly (ProducerBatch | undefined)[] = producer.batches.length === 0 ? [undefined] : producer.batches
     for (const batch of batches) {
-      writer.int64(producer.producerId)
-      writer.int16(producer.producerEpoch)
-      writer.int32(batch?.lastSequence ?? NO_SEQUENCE)
-      writer.int64(batch?.lastOffset ?? NO_OFFSET)
-      writer.int32(batch === undefined ? 0 : batch.lastOffset - batch.baseOffset)
-      writer.int64(batch?.timestampMs ?? producer.lastTimestampMs)
-      writer.int32(producer.coordinatorEpoch)
-      writer.int64(producer.currentTxnFirstOffset)
-      count++
+      producerEntries.push({
+        producerId,
+        epoch,
+        lastSequence: batch?.lastSequence ?? NO_SEQUENCE,
+        lastOffset: batch?.lastOffset ?? NO_OFFSET,
+        offsetDelta: batch === undefined ? 0 : batch.lastOffset - batch.baseOffset,
+        timestamp: batch?.timestampMs ?? producer.lastTimestampMs,
+        coordinatorEpoch,
+        currentTxnFirstOffset,
+      })
     }
   }
-  const bytes = writer.toBuffer()
-  bytes.writeInt32BE(count, CRC_FROM)
-  bytes.writeUInt32BE(crc32c(bytes, CRC_FROM), CRC_POSITION)
-  return bytes
+  return encodeSnapshotFile({ producerEntries })
 }
 
 /** Decodes a snapshot taken at `endOffset`. Throws CORRUPT_RECORDS when anything in it cannot be true. */
 export function decodeProducerSnapshot(bytes: Buffer, place: { file: string; endOffset: number }): ProducerEntry[] {
   const bad = (position: number, reason: string) => new MoonMQError('CORRUPT_RECORDS', { file: place.file, position, reason })
-  if (bytes.length < HEADER_BYTES) throw bad(0, `${bytes.length} bytes are too few for a producer snapshot`)
-  const reader = new ByteReader(bytes)
-  const version = reader.int16()
-  if (version !== VERSION) throw bad(0, `version ${version} of a producer snapshot is not known`)
-  const crc = reader.uint32()
-  if (crc !== crc32c(bytes, CRC_FROM)) throw bad(CRC_POSITION, 'the checksum does not fit')
-  const count = reader.int32()
-  if (count * ENTRY_BYTES !== reader.remaining) throw bad(CRC_FROM, `${count} entries do not fill ${reader.remaining} bytes`)
   const producers = new Map<number, SnapshotProducer>()
-  for (let index = 0; index < count; index++) {
-    const position = reader.position
-    const entry = readEntry(reader)
+  for (const [index, entry] of readEntries(bytes, bad).entries()) {
     const reason = implausible(entry, place.endOffset)
-    if (reason !== null) throw bad(position, reason)
+    if (reason !== null) throw bad(HEADER_BYTES + index * ENTRY_BYTES, reason)
     merge(producers, entry)
   }
   return [...producers.values()]
@@ -77,28 +58,20 @@ interface SnapshotProducer extends ProducerEntry {
   readonly batches: ProducerBatch[]
 }
 
-type SnapshotEntry = Omit<ProducerEntry, 'batches'> & {
-  readonly lastSequence: number
-  readonly lastOffset: number
-  readonly offsetDelta: number
-}
+type SnapshotEntry = ProducerSnapshot['producerEntries'][number]
 
-function readEntry(reader: ByteReader): SnapshotEntry {
-  return {
-    producerId: reader.int64(),
-    producerEpoch: reader.int16(),
-    lastSequence: reader.int32(),
-    lastOffset: reader.int64(),
-    offsetDelta: reader.int32(),
-    lastTimestampMs: reader.int64(),
-    coordinatorEpoch: reader.int32(),
-    currentTxnFirstOffset: reader.int64(),
+function readEntries(bytes: Buffer, bad: (position: number, reason: string) => MoonMQError): readonly SnapshotEntry[] {
+  try {
+    return decodeSnapshotFile(bytes).producerEntries
+  } catch (error) {
+    if (error instanceof MoonMQError) throw bad(0, error.message)
+    throw error
   }
 }
 
 function implausible(entry: SnapshotEntry, endOffset: number): string | null {
   if (!Number.isSafeInteger(entry.producerId) || entry.producerId < 0) return `${entry.producerId} is no producer id`
-  if (entry.producerEpoch < -1) return `${entry.producerEpoch} is no producer epoch`
+  if (entry.epoch < -1) return `${entry.epoch} is no producer epoch`
   if (entry.lastSequence < NO_SEQUENCE) return `${entry.lastSequence} is no sequence`
   if (!(entry.lastOffset >= NO_OFFSET && entry.lastOffset < endOffset)) return `offset ${entry.lastOffset} is not below ${endOffset}`
   if (entry.offsetDelta < 0 || (entry.lastOffset >= 0 && entry.offsetDelta > entry.lastOffset)) {
@@ -110,7 +83,7 @@ function implausible(entry: SnapshotEntry, endOffset: number): string | null {
 }
 
 function merge(producers: Map<number, SnapshotProducer>, entry: SnapshotEntry): void {
-  const { producerId, producerEpoch, lastTimestampMs, coordinatorEpoch, currentTxnFirstOffset } = entry
+  const { producerId, epoch: producerEpoch, timestamp: lastTimestampMs, coordinatorEpoch, currentTxnFirstOffset } = entry
   const known = producers.get(producerId)
   const batches = known?.producerEpoch === producerEpoch ? known.batches : []
   if (entry.lastOffset !== NO_OFFSET) {

@@ -62,9 +62,9 @@ export interface Pair {
 }
 
 /** What every network must do. Run against each implementation by a caller that makes one. */
-export function netContract(name: string, make: () => Net): void {
+export function netContract(name: string, make: (options: { maxQueuedBytes: number }) => Net): void {
   describe(`net contract: ${name}`, () => {
-    const net = make()
+    const net = make({ maxQueuedBytes: 100 << 20 })
     const accepted: NetConnection[] = []
     const open: NetConnection[] = []
     let listener: NetListener
@@ -233,6 +233,18 @@ function endings(pair: () => Promise<Pair>): void {
     await server.gone.promise
     assert.ok(server.received < 40 << 20)
     assert.equal(client.events.join(), 'closed')
+  })
+
+  it('cuts a connection whose queue grows beyond all measure', async () => {
+    const { client, server } = await pair()
+    client.start()
+    const part = Buffer.alloc(1 << 20)
+    let sent = 0
+    for (let i = 0; i < 110; i++) client.connection.send([part], () => sent++)
+    const error = await client.gone.promise
+    assert.equal((error as { code?: string } | null)?.code, 'ENOBUFS')
+    assert.equal(sent, 110)
+    server.connection.destroy()
   })
 
   it('tells a connection that is started after its end', async () => {

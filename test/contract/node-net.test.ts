@@ -3,4 +3,4 @@ import { SILENT } from '../../src/core/logger.ts'
 import { NodeNet } from '../../src/io/node-net.ts'
 import { netContract } from './net.ts'
 
-netContract('NodeNet', () => new NodeNet({ clock: new SystemClock(), log: SILENT }))
+netContract('NodeNet', (options) => new NodeNet({ clock: new SystemClock(), log: SILENT }, options))

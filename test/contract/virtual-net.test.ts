@@ -5,7 +5,7 @@ import { VirtualNet } from '../../src/io/virtual-net.ts'
 import { netContract } from './net.ts'
 
 const clock = new SystemClock()
-netContract('VirtualNet', () => new VirtualNet({ clock }))
-netContract('VirtualNet in microtasks, cut at any byte', () => {
-  return new VirtualNet({ clock, completions: AT_ONCE, random: new SeededRandom(1) })
+netContract('VirtualNet', (options) => new VirtualNet({ clock }, options))
+netContract('VirtualNet in microtasks, cut at any byte', (options) => {
+  return new VirtualNet({ clock, completions: AT_ONCE, random: new SeededRandom(1) }, options)
 })

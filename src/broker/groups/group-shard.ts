@@ -299,7 +299,7 @@ export class GroupShard {
       retryInMs: Math.round(delayMs),
     })
     this.#state = 'failed'
-    this.#release('COORDINATOR_NOT_AVAILABLE')
+    this.#release()
     this.#retryTimer = this.#deps.clock.setTimer(delayMs, () => {
       this.#loading = null
       this.load().catch(() => {
@@ -308,7 +308,7 @@ export class GroupShard {
     })
   }
 
-  #release(code: 'COORDINATOR_NOT_AVAILABLE' | 'SHUTTING_DOWN'): void {
+  #release(): void {
     this.#unwatch?.()
     this.#unwatch = null
     this.#log = null
@@ -316,7 +316,7 @@ export class GroupShard {
     this.groups.clear()
     for (const entry of entries) {
       entry.disarm()
-      const error = new MoonMQError(code, { group: entry.group })
+      const error = new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group })
       for (const parked of entry.takeAll()) parked.settle(parked.kind === 'join' ? joinRefused(error, parked.memberId) : error)
     }
   }
@@ -326,7 +326,7 @@ export class GroupShard {
     this.#state = 'closed'
     this.#stop.abort()
     this.#retryTimer?.cancel()
-    this.#release('SHUTTING_DOWN')
+    this.#release()
     await this.#loading
   }
 }

@@ -141,7 +141,8 @@ export class GroupCoordinator implements GroupPort, Resource {
   #ready(group: string, emptyAllowed = false): GroupShard {
     if (group === '' && !emptyAllowed) throw new MoonMQError('GROUP_ID_INVALID', { reason: 'it is empty' })
     if (Buffer.byteLength(group) > MAX_GROUP_ID_BYTES) throw new MoonMQError('GROUP_ID_INVALID', { reason: 'it is too long' })
-    if (this.#closed) throw new MoonMQError('SHUTTING_DOWN')
+    // A client that hears this looks for the coordinator again, and finds it after the restart.
+    if (this.#closed) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group })
     const shard = this.#shardOf(group)
     shard.checkReady(group)
     return shard

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { NO_TIMESTAMP } from '../../core/types.ts'
-import { type BatchHeader, hasProducer } from '../../record/batch.ts'
+import { type BatchHeader, hasProducer, readBatchHeader } from '../../record/batch.ts'
 import { checkSequence } from '../../storage/producer-state.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
@@ -63,6 +63,38 @@ export class ProduceService implements ProducePort {
       })
     }
     return this.#appendFrom(context, request, ticket, 0)
+  }
+
+  /**
+   * Appends a batch that the broker built itself from checked records: its records are not walked and not inflated again. Otherwise as
+   * `append` for a single partition.
+   */
+  appendBuilt(
+    context: RequestContext,
+    one: ProducePartition,
+    options: { acks: Acks; timeoutMs: number },
+  ): ProduceTicket | Promise<ProduceTicket> {
+    if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.length === 0) {
+      return this.#appendBuilt(context, one, options)
+    }
+    return this.#room().then(() => {
+      const ticket = this.#appendBuilt(context, one, options)
+      this.#admit()
+      return ticket
+    })
+  }
+
+  #appendBuilt(context: RequestContext, one: ProducePartition, options: { acks: Acks; timeoutMs: number }): Ticket {
+    const ticket = new Ticket(this.#deadlines, options.timeoutMs)
+    try {
+      const served = this.#target(context, one, options.acks)
+      const limit = served.topic.settings.log.maxMessageBytes
+      if (one.batch.length > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: one.batch.length, limit })
+      this.#write(served, one.batch, options.acks, readBatchHeader(one.batch), ticket)
+    } catch (error) {
+      ticket.done(failedOutcome(error))
+    }
+    return ticket
   }
 
   #appendFrom(context: RequestContext, request: ProduceRequest, ticket: Ticket, from: number): Ticket | Promise<Ticket> {
@@ -131,6 +163,11 @@ export class ProduceService implements ProducePort {
         return
       }
     }
+    this.#write(served, batch, acks, header, ticket)
+  }
+
+  #write(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, header: BatchHeader, ticket: Ticket): void {
+    const { log, topic } = served
     const appended = log.append(batch, header, { leaderEpoch: leaderEpochOf(served) })
     topic.counters.batches.add(1)
     topic.counters.records.add(header.recordCount)

@@ -14,7 +14,7 @@ import {
   readBatchHeader,
   setMaxTimestamp,
 } from '../../record/batch.ts'
-import { type RecordsSummary, validateRecords } from '../../record/record.ts'
+import { validateRecords } from '../../record/record.ts'
 import type { TopicSettings } from '../topics/topic-settings.ts'
 
 /** Attribute bits that have a meaning in a batch from a producer, allowed or not; the delete horizon belongs to compaction. */
@@ -77,12 +77,12 @@ export function checkRecords(batch: Buffer, header: BatchHeader, section: Buffer
   const summary = validateRecords(section, header, { dense: true })
   // The log stamps the batch itself and computes the checksum then.
   if (settings.log.timestampType === 'LogAppendTime') return header
-  checkTimes(summary, settings, nowMs)
+  checkTimes(summary.minTimestampMs, summary.maxTimestampMs, settings, nowMs)
   return summary.maxTimestampMs === header.maxTimestampMs ? header : setMaxTimestamp(batch, 0, header, 'CreateTime', summary.maxTimestampMs)
 }
 
-function checkTimes(summary: RecordsSummary, settings: TopicSettings, nowMs: number): void {
-  const { maxTimestampMs, minTimestampMs } = summary
+/** Throws INVALID_TIMESTAMP for a record too far from the broker's clock; -1 is no time. */
+export function checkTimes(minTimestampMs: number, maxTimestampMs: number, settings: TopicSettings, nowMs: number): void {
   if (maxTimestampMs !== NO_TIMESTAMP && maxTimestampMs - nowMs > settings.timestampAfterMaxMs) {
     const reason = `it is more than message.timestamp.after.max.ms=${settings.timestampAfterMaxMs} ahead of the broker`
     throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: maxTimestampMs, reason })

@@ -36,6 +36,7 @@ const KNOWN_SINCE: ReadonlyMap<number, number> = new Map([
   [EARLIEST_PENDING_UPLOAD, 11],
 ])
 const READ_COMMITTED = 1
+const EPOCHS_SINCE = 4
 
 export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
   key: 2,
@@ -79,7 +80,7 @@ async function answerFor(
     errorCode: 0,
     timestamp: result?.timestampMs ?? NO_TIMESTAMP,
     offset: result?.offset ?? NO_OFFSET,
-    leaderEpoch: result?.leaderEpoch ?? NO_LEADER_EPOCH,
+    leaderEpoch: call.version < EPOCHS_SINCE ? NO_LEADER_EPOCH : (result?.leaderEpoch ?? NO_LEADER_EPOCH),
   }
 }
 

@@ -3,6 +3,15 @@ import { produce } from './00-produce.ts'
 import { fetch } from './01-fetch.ts'
 import { listOffsets } from './02-list-offsets.ts'
 import { metadata } from './03-metadata.ts'
+import { offsetCommit } from './08-offset-commit.ts'
+import { offsetFetch } from './09-offset-fetch.ts'
+import { findCoordinator } from './10-find-coordinator.ts'
+import { joinGroup } from './11-join-group.ts'
+import { heartbeat } from './12-heartbeat.ts'
+import { leaveGroup } from './13-leave-group.ts'
+import { syncGroup } from './14-sync-group.ts'
+import { describeGroups } from './15-describe-groups.ts'
+import { listGroups } from './16-list-groups.ts'
 import { apiVersions } from './18-api-versions.ts'
 import { createTopics } from './19-create-topics.ts'
 import { deleteTopics } from './20-delete-topics.ts'
@@ -10,6 +19,7 @@ import { initProducerId } from './22-init-producer-id.ts'
 import { offsetForLeaderEpoch } from './23-offset-for-leader-epoch.ts'
 import { describeConfigs } from './32-describe-configs.ts'
 import { createPartitions } from './37-create-partitions.ts'
+import { deleteGroups } from './42-delete-groups.ts'
 import { describeCluster } from './60-describe-cluster.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
 
@@ -19,6 +29,15 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   fetch,
   listOffsets,
   metadata,
+  offsetCommit,
+  offsetFetch,
+  findCoordinator,
+  joinGroup,
+  heartbeat,
+  leaveGroup,
+  syncGroup,
+  describeGroups,
+  listGroups,
   apiVersions,
   createTopics,
   deleteTopics,
@@ -26,6 +45,7 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   offsetForLeaderEpoch,
   describeConfigs,
   createPartitions,
+  deleteGroups,
   describeCluster,
   describeTopicPartitions,
 ]

@@ -84,7 +84,7 @@ test('while the offsets are read every request is told to wait, after the end th
   assert.equal(await harness.committed(), 5)
   assert.equal((await harness.coordinator.list(new FakeConnection().context, filter)).loading, false)
   await harness.coordinator.close()
-  assert.equal(await harness.heartbeat('m', 1), 'SHUTTING_DOWN')
+  assert.equal(await harness.heartbeat('m', 1), 'COORDINATOR_NOT_AVAILABLE')
 })
 
 test('O1: members vanish during a rebalance and a new one is stable within the timeouts', async () => {

@@ -1,0 +1,289 @@
+import type { Clock } from '../../core/clock.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { BATCH_HEADER_BYTES } from '../../core/limits.ts'
+import { NO_OFFSET } from '../../core/types.ts'
+import { buildBatch, type NewRecord } from '../../record/builder.ts'
+import type { RequestContext } from '../context.ts'
+import type { OutgoingRecord, ProduceTicket, RecordOutcome, RecordProduceOptions, TopicPort } from '../ports.ts'
+import type { Partitions, ServedPartition } from '../topics/partitions.ts'
+import type { Codecs } from './inflater.ts'
+import type { ProduceService } from './produce-service.ts'
+import { checkTimes } from './validate-batch.ts'
+
+export interface RecordProducerDeps {
+  readonly partitions: Partitions
+  readonly topics: TopicPort
+  readonly produce: ProduceService
+  readonly codecs: Codecs
+  readonly clock: Clock
+}
+
+export interface RecordProducerOptions {
+  /** Bytes of records that wait to become a batch, of all clients together. Beyond it records are refused with RATE_LIMITED. */
+  readonly maxQueuedBytes: number
+  /** Bytes of records put into one batch, before compression; a topic's max.message.bytes may be less. */
+  readonly maxBatchBytes: number
+}
+
+/** What a record takes in a batch besides key, value and headers, at most. */
+const RECORD_OVERHEAD_BYTES = 40
+const HEADER_OVERHEAD_BYTES = 10
+
+/** A call of `produce`: collects the outcomes of its records. */
+class Call {
+  readonly #outcomes: RecordOutcome[]
+  readonly #resolve: (outcomes: readonly RecordOutcome[]) => void
+  #open: number
+
+  constructor(count: number, resolve: (outcomes: readonly RecordOutcome[]) => void) {
+    this.#outcomes = new Array<RecordOutcome>(count)
+    this.#resolve = resolve
+    this.#open = count
+  }
+
+  settle(index: number, outcome: RecordOutcome): void {
+    this.#outcomes[index] = outcome
+    if (--this.#open === 0) this.#resolve(this.#outcomes)
+  }
+}
+
+/** A record in the queue of its partition. */
+interface Queued {
+  readonly record: NewRecord
+  readonly sizeBytes: number
+  readonly context: RequestContext
+  readonly options: RecordProduceOptions
+  readonly call: Call
+  readonly index: number
+}
+
+interface PartitionQueue {
+  readonly served: ServedPartition
+  records: Queued[]
+  bytes: number
+  /** A flush is due at the end of this macrotask. */
+  scheduled: boolean
+  /** Appends whose durability is waited for: meanwhile records gather, since the next sync is theirs in any case. */
+  inflight: number
+  /** A codec is being loaded, or there is no room for the next append: order holds the queue. */
+  held: boolean
+}
+
+/**
+ * Makes batches of single records: what arrives for one partition within a macrotask, and while its last batch is on its way to the
+ * disk, becomes one batch in the order of arrival. Single records of many connections so share batches as they share syncs.
+ */
+export class RecordProducer {
+  readonly #partitions: Partitions
+  readonly #topics: TopicPort
+  readonly #produce: ProduceService
+  readonly #codecs: Codecs
+  readonly #clock: Clock
+  readonly #options: RecordProducerOptions
+  readonly #queues = new Map<ServedPartition, PartitionQueue>()
+  #queuedBytes = 0
+
+  constructor(deps: RecordProducerDeps, options: RecordProducerOptions) {
+    this.#partitions = deps.partitions
+    this.#topics = deps.topics
+    this.#produce = deps.produce
+    this.#codecs = deps.codecs
+    this.#clock = deps.clock
+    this.#options = options
+  }
+
+  produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]> {
+    if (records.length === 0) return Promise.resolve([])
+    return new Promise((resolve) => {
+      const call = new Call(records.length, resolve)
+      for (const [index, record] of records.entries()) this.#accept(context, record, options, call, index)
+    })
+  }
+
+  #accept(context: RequestContext, record: OutgoingRecord, options: RecordProduceOptions, call: Call, index: number): void {
+    let partition = record.partition ?? -1
+    try {
+      const topic = this.#topics.get(record.topic)
+      if (topic.internal && context.protocol !== 'internal') throw new MoonMQError('TOPIC_FORBIDDEN', { topic: record.topic })
+      if (record.partition === null) partition = this.#topics.partitionFor(topic, record.key)
+      const served = this.#partitions.partition(record.topic, partition)
+      const sizeBytes = sizeOf(record)
+      if (this.#queuedBytes + sizeBytes > this.#options.maxQueuedBytes) {
+        throw new MoonMQError('RATE_LIMITED', { reason: 'too many records wait to be written; try again' })
+      }
+      const nowMs = this.#clock.nowMs()
+      if (record.timestampMs !== undefined) checkTimes(record.timestampMs, record.timestampMs, served.topic.settings, nowMs)
+      const queue = this.#queueOf(served)
+      queue.records.push({ record: newRecord(record, nowMs), sizeBytes, context, options, call, index })
+      this.#queuedBytes += sizeBytes
+      queue.bytes += sizeBytes
+      this.#schedule(queue)
+    } catch (error) {
+      call.settle(index, { error: asMoonMQError(error), partition, offset: NO_OFFSET })
+    }
+  }
+
+  #queueOf(served: ServedPartition): PartitionQueue {
+    let queue = this.#queues.get(served)
+    if (queue === undefined) {
+      queue = { served, records: [], bytes: 0, scheduled: false, inflight: 0, held: false }
+      this.#queues.set(served, queue)
+    }
+    return queue
+  }
+
+  #schedule(queue: PartitionQueue): void {
+    if (queue.scheduled) return
+    queue.scheduled = true
+    this.#clock.defer(() => {
+      queue.scheduled = false
+      // Who waits for no sync does not wait for that of others, and a full batch gains nothing by waiting.
+      const full = queue.bytes >= this.#options.maxBatchBytes
+      if (queue.inflight === 0 || full || queue.records.some((each) => each.options.acks === 'none')) this.#flush(queue)
+    })
+  }
+
+  #flush(queue: PartitionQueue): void {
+    while (queue.records.length > 0 && !queue.held) {
+      const batch = this.#nextBatch(queue)
+      const { codec } = (batch[0] as Queued).options
+      let loading: Promise<void> | undefined
+      try {
+        loading = this.#codecs.ready(codec)
+      } catch (error) {
+        failAll(batch, queue.served.partition, error)
+        continue
+      }
+      if (loading === undefined) this.#write(queue, batch)
+      else this.#writeWhenLoaded(queue, batch, loading)
+    }
+    this.#dropIdle(queue)
+  }
+
+  #writeWhenLoaded(queue: PartitionQueue, batch: readonly Queued[], loading: Promise<void>): void {
+    queue.held = true
+    loading.then(
+      () => {
+        queue.held = false
+        this.#write(queue, batch)
+        this.#flush(queue)
+      },
+      (error: unknown) => {
+        queue.held = false
+        failAll(batch, queue.served.partition, error)
+        this.#flush(queue)
+      },
+    )
+  }
+
+  /** Takes the longest run of records with the same codec and acks that fits one batch. */
+  #nextBatch(queue: PartitionQueue): readonly Queued[] {
+    const { records } = queue
+    const first = records[0] as Queued
+    const limit = Math.min(this.#options.maxBatchBytes, queue.served.topic.settings.log.maxMessageBytes)
+    let bytes = BATCH_HEADER_BYTES + first.sizeBytes
+    let count = 1
+    for (; count < records.length; count++) {
+      const next = records[count] as Queued
+      const same =
+        next.options.codec === first.options.codec &&
+        next.options.acks === first.options.acks &&
+        next.context.protocol === first.context.protocol
+      if (!same || bytes + next.sizeBytes > limit) break
+      bytes += next.sizeBytes
+    }
+    this.#queuedBytes -= bytes - BATCH_HEADER_BYTES
+    queue.bytes -= bytes - BATCH_HEADER_BYTES
+    if (count === records.length) {
+      queue.records = []
+      return records
+    }
+    return records.splice(0, count)
+  }
+
+  #write(queue: PartitionQueue, batch: readonly Queued[]): void {
+    const { partition, topic } = queue.served
+    const { options, context } = batch[0] as Queued
+    try {
+      const bytes = buildBatch(
+        batch.map((each) => each.record),
+        { codec: options.codec, compress: (codec, plain) => this.#codecs.deflate(codec, plain) },
+      )
+      const ticket = this.#produce.appendBuilt(context, { topic: topic.name, partition, batch: bytes }, options)
+      if (ticket instanceof Promise) this.#hold(queue, batch, ticket)
+      else this.#await(queue, batch, ticket)
+    } catch (error) {
+      failAll(batch, partition, error)
+    }
+  }
+
+  #hold(queue: PartitionQueue, batch: readonly Queued[], ticket: Promise<ProduceTicket>): void {
+    queue.held = true
+    const go = (next: () => void) => {
+      queue.held = false
+      next()
+      this.#flush(queue)
+    }
+    ticket.then(
+      (appended) => go(() => this.#await(queue, batch, appended)),
+      (error: unknown) => go(() => failAll(batch, queue.served.partition, error)),
+    )
+  }
+
+  #await(queue: PartitionQueue, batch: readonly Queued[], ticket: ProduceTicket): void {
+    const { partition } = queue.served
+    const settling = ticket.settled()
+    if (!(settling instanceof Promise)) {
+      settleAll(batch, partition, settling)
+      return
+    }
+    queue.inflight++
+    settling.then(
+      (outcomes) => this.#landed(queue, () => settleAll(batch, partition, outcomes)),
+      (error: unknown) => this.#landed(queue, () => failAll(batch, partition, error)),
+    )
+  }
+
+  #landed(queue: PartitionQueue, settle: () => void): void {
+    queue.inflight--
+    settle()
+    // What gathered meanwhile goes at once; what the answers bring next gathers again.
+    if (queue.inflight === 0) this.#flush(queue)
+  }
+
+  #dropIdle(queue: PartitionQueue): void {
+    if (queue.records.length === 0 && queue.inflight === 0 && !queue.held && !queue.scheduled) this.#queues.delete(queue.served)
+  }
+}
+
+function newRecord(record: OutgoingRecord, nowMs: number): NewRecord {
+  const { key, value, headers, timestampMs } = record
+  return { key, value, timestampMs: timestampMs ?? nowMs, ...(headers === undefined ? {} : { headers }) }
+}
+
+/** An upper bound of the bytes that the record takes in a batch. */
+function sizeOf(record: OutgoingRecord): number {
+  let bytes = RECORD_OVERHEAD_BYTES + (record.key?.length ?? 0) + (record.value?.length ?? 0)
+  for (const header of record.headers ?? []) {
+    bytes += HEADER_OVERHEAD_BYTES + Buffer.byteLength(header.key) + (header.value?.length ?? 0)
+  }
+  return bytes
+}
+
+function settleAll(
+  batch: readonly Queued[],
+  partition: number,
+  outcomes: readonly { error: MoonMQError | null; baseOffset: number }[],
+): void {
+  const outcome = outcomes[0]
+  if (outcome === undefined || outcome.error !== null) {
+    failAll(batch, partition, outcome?.error ?? new MoonMQError('INTERNAL', { reason: 'an append without an outcome' }))
+    return
+  }
+  for (const [place, each] of batch.entries()) each.call.settle(each.index, { error: null, partition, offset: outcome.baseOffset + place })
+}
+
+function failAll(batch: readonly Queued[], partition: number, error: unknown): void {
+  const failure = asMoonMQError(error)
+  for (const each of batch) each.call.settle(each.index, { error: failure, partition, offset: NO_OFFSET })
+}

@@ -1,0 +1,51 @@
+import type { Logger } from '../core/logger.ts'
+import { ConsumerSession } from './consume/consumer-session.ts'
+import { RecordReader } from './consume/record-reader.ts'
+import type { RequestContext } from './context.ts'
+import type {
+  ConsumerOptions,
+  FetchPort,
+  GroupPort,
+  OutgoingRecord,
+  ReadRecordsRequest,
+  RecordConsumer,
+  RecordOutcome,
+  RecordPort,
+  RecordProduceOptions,
+  RecordsRead,
+} from './ports.ts'
+import type { Inflater } from './produce/inflater.ts'
+import type { RecordProducer } from './produce/record-producer.ts'
+import type { Partitions } from './topics/partitions.ts'
+
+/** The broker for doors that speak of records. */
+export class Records implements RecordPort {
+  readonly #producer: RecordProducer
+  readonly #reader: RecordReader
+  readonly #deps: { partitions: Partitions; groups: GroupPort; inflater: Inflater; log: Logger }
+
+  constructor(deps: {
+    partitions: Partitions
+    groups: GroupPort
+    inflater: Inflater
+    log: Logger
+    fetch: FetchPort
+    producer: RecordProducer
+  }) {
+    this.#deps = deps
+    this.#producer = deps.producer
+    this.#reader = new RecordReader(deps)
+  }
+
+  produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]> {
+    return this.#producer.produce(context, records, options)
+  }
+
+  read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead> {
+    return this.#reader.read(context, request)
+  }
+
+  openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer {
+    return new ConsumerSession(this.#deps, context, options)
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * OffsetFetch: what groups have committed; one group up to version 7, several from 8 (KIP-709), topics by id from 10. A null list of topics
+ * asks for all of them, an empty one for none (trap: null is not empty). What is answered is durable, so `requireStable` (KIP-447)
+ * holds by itself while there are no transactional commits.
+ */
+import type { CommittedOffset } from '../../broker/ports.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { NO_LEADER_EPOCH, NO_OFFSET } from '../../core/types.ts'
+import type { Input } from '../../schema/compile.ts'
+import type { OffsetFetchRequest, OffsetFetchResponse } from '../../schema/types.generated.ts'
+import { outcome } from '../cluster-view.ts'
+import { api, type KafkaCall, kafkaCode } from '../handler.ts'
+
+type Group = OffsetFetchRequest['groups'][number]
+type GroupAnswer = Input<OffsetFetchResponse['groups'][number]>
+type PartitionAnswer = Input<OffsetFetchResponse['groups'][number]['topics'][number]['partitions'][number]>
+type AskedTopics = OffsetFetchRequest['topics']
+
+const GROUP_ERRORS_SINCE = 2
+const GROUPS_SINCE = 8
+const TOPIC_IDS_SINCE = 10
+
+export const offsetFetch = api<OffsetFetchRequest, OffsetFetchResponse>({
+  key: 9,
+  name: 'OffsetFetch',
+  versions: [1, 10],
+  omissions: [],
+  async handle(call, request) {
+    if (call.version < GROUPS_SINCE) return await answerOne(call, request)
+    const groups = await Promise.all(request.groups.map((group) => answerGroup(call, group)))
+    return { throttleTimeMs: 0, groups }
+  },
+  refuse: (error, request, call) =>
+    call.version < GROUPS_SINCE
+      ? refuseOne(call.version, request.topics, error)
+      : { throttleTimeMs: 0, groups: request.groups.map(({ groupId }) => ({ groupId, topics: [], errorCode: kafkaCode(error) })) },
+})
+
+async function answerOne(call: KafkaCall, request: OffsetFetchRequest): Promise<Input<OffsetFetchResponse>> {
+  const topics = request.topics?.map(({ name, partitionIndexes }) => ({ topic: name, partitions: partitionIndexes })) ?? null
+  const found = await outcome(() => call.broker.groups.committed(call.context, { group: request.groupId, topics }))
+  if (found instanceof MoonMQError) return refuseOne(call.version, request.topics, found)
+  return { throttleTimeMs: 0, topics: byTopic(found).map(({ topic, partitions }) => ({ name: topic, partitions })), errorCode: 0 }
+}
+
+/** Version 1 has no place for the error of the group but its partitions. */
+function refuseOne(version: number, topics: AskedTopics, error: MoonMQError): Input<OffsetFetchResponse> {
+  const refused = version >= GROUP_ERRORS_SINCE ? [] : (topics ?? [])
+  return {
+    throttleTimeMs: 0,
+    topics: refused.map(({ name, partitionIndexes }) => ({
+      name,
+      partitions: partitionIndexes.map((partition) => nothing(partition, error)),
+    })),
+    errorCode: kafkaCode(error),
+  }
+}
+
+async function answerGroup(call: KafkaCall, group: Group): Promise<GroupAnswer> {
+  const { groupId } = group
+  const byId = call.version >= TOPIC_IDS_SINCE
+  const { topics } = call.broker
+  const named = group.topics?.map((asked) => ({ asked, topic: byId ? topics.findById(asked.topicId)?.name : asked.name })) ?? null
+  const known = named?.flatMap(({ asked, topic }) => (topic === undefined ? [] : [{ topic, partitions: asked.partitionIndexes }])) ?? null
+  const found = await outcome(() =>
+    call.broker.groups.committed(call.context, {
+      group: groupId,
+      topics: known,
+      memberEpoch: group.memberEpoch,
+      ...(group.memberId === null ? {} : { memberId: group.memberId }),
+    }),
+  )
+  if (found instanceof MoonMQError) return { groupId, topics: [], errorCode: kafkaCode(found) }
+  const answers = byTopic(found).flatMap(({ topic, partitions }) => {
+    const topicId = topics.find(topic)?.id
+    // Every topic of a group was there when it committed; one without an id is gone since.
+    return byId && topicId === undefined ? [] : [{ name: topic, ...(topicId === undefined ? {} : { topicId }), partitions }]
+  })
+  for (const { asked, topic } of named ?? []) {
+    if (topic !== undefined) continue
+    const error = new MoonMQError('TOPIC_ID_UNKNOWN', { id: asked.topicId })
+    const partitions = asked.partitionIndexes.map((partition) => nothing(partition, error))
+    answers.push({ name: '', topicId: asked.topicId, partitions })
+  }
+  return { groupId, topics: answers, errorCode: 0 }
+}
+
+/** Neighbours of one topic together: the broker keeps the order of the question. */
+function byTopic(offsets: readonly CommittedOffset[]): { topic: string; partitions: PartitionAnswer[] }[] {
+  const topics: { topic: string; partitions: PartitionAnswer[] }[] = []
+  for (const { topic, partition, value } of offsets) {
+    let last = topics.at(-1)
+    if (last?.topic !== topic) {
+      last = { topic, partitions: [] }
+      topics.push(last)
+    }
+    last.partitions.push(
+      value === null
+        ? nothing(partition, null)
+        : {
+            partitionIndex: partition,
+            committedOffset: value.offset,
+            committedLeaderEpoch: value.leaderEpoch,
+            metadata: value.metadata,
+            errorCode: 0,
+          },
+    )
+  }
+  return topics
+}
+
+function nothing(partitionIndex: number, error: MoonMQError | null): PartitionAnswer {
+  return { partitionIndex, committedOffset: NO_OFFSET, committedLeaderEpoch: NO_LEADER_EPOCH, metadata: '', errorCode: kafkaCode(error) }
+}
