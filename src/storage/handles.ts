@@ -1,0 +1,122 @@
+import { assert, defined } from '../core/assert.ts'
+import { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Disk, DiskFile } from '../io/disk.ts'
+
+/**
+ * The open files of every log, kept within one budget of descriptors. A file is opened when it is used and the one that was used
+ * longest ago is closed for it. A file in use is pinned: while it is read, written, or holds bytes that are not synced. When all
+ * are pinned the budget is exceeded rather than a request failed; the broker's limit on connections leaves room for that.
+ */
+export class HandleCache {
+  readonly #disk: Disk
+  readonly #log: Logger
+  readonly #maxOpen: number
+  /** Open and not pinned, least recently used first. */
+  readonly #idle = new Set<CachedFile>()
+  #open = 0
+
+  constructor(deps: { disk: Disk; log: Logger }, options: { maxOpen: number }) {
+    this.#disk = deps.disk
+    this.#log = deps.log
+    this.#maxOpen = options.maxOpen
+  }
+
+  get openFiles(): number {
+    return this.#open
+  }
+
+  /** A writable file is made when it is missing; any other must be there. */
+  file(path: string, options: { writable: boolean }): CachedFile {
+    return new CachedFile(path, this, options.writable)
+  }
+
+  /** For `CachedFile` only. */
+  openNow(path: string, access: 'read' | 'write'): DiskFile {
+    while (this.#open >= this.#maxOpen && this.#closeOldest()) {}
+    const file = this.#disk.openNow(path, access)
+    this.#open++
+    return file
+  }
+
+  pinned(file: CachedFile): void {
+    this.#idle.delete(file)
+  }
+
+  unpinned(file: CachedFile): void {
+    this.#idle.add(file)
+    if (this.#open > this.#maxOpen) this.#closeOldest()
+  }
+
+  async close(file: DiskFile): Promise<void> {
+    this.#open--
+    try {
+      await file.close()
+    } catch (error) {
+      this.#log.warn('storage.close_failed', `closing ${file.path} failed`, { error })
+    }
+  }
+
+  #closeOldest(): boolean {
+    for (const file of this.#idle) {
+      void file.evict()
+      return true
+    }
+    return false
+  }
+}
+
+/** One file of a log, open or not. `acquire` opens and pins it, `release` ends the pin; they come in pairs. */
+export class CachedFile {
+  readonly path: string
+  readonly #cache: HandleCache
+  readonly #writable: boolean
+  #file: DiskFile | null = null
+  #pins = 0
+  /** Set once the file was discarded: it is closed when the last pin ends and never opened again. */
+  #gone = false
+  #onClosed: (() => void) | null = null
+
+  constructor(path: string, cache: HandleCache, writable: boolean) {
+    this.path = path
+    this.#cache = cache
+    this.#writable = writable
+  }
+
+  /** Throws the error of the system when the file cannot be opened, CLOSED after `discard`. */
+  acquire(): DiskFile {
+    if (this.#gone) throw new MoonMQError('CLOSED', { what: this.path })
+    if (this.#file === null) this.#file = this.#cache.openNow(this.path, this.#writable ? 'write' : 'read')
+    else if (this.#pins === 0) this.#cache.pinned(this)
+    this.#pins++
+    return this.#file
+  }
+
+  release(): void {
+    assert(this.#pins > 0, `a pin of ${this.path} is released once`)
+    this.#pins--
+    if (this.#pins > 0) return
+    if (this.#gone) void this.evict()
+    else this.#cache.unpinned(this)
+  }
+
+  /** Closes the file for good, once whoever uses it now has finished. */
+  async discard(): Promise<void> {
+    if (this.#gone) return
+    this.#gone = true
+    if (this.#file === null) return
+    if (this.#pins === 0) return this.evict()
+    await new Promise<void>((resolve) => {
+      this.#onClosed = resolve
+    })
+  }
+
+  /** For `HandleCache`: closes the handle; the next `acquire` opens it again. */
+  async evict(): Promise<void> {
+    this.#cache.pinned(this)
+    const file = defined(this.#file, 'an open file')
+    this.#file = null
+    await this.#cache.close(file)
+    this.#onClosed?.()
+  }
+}

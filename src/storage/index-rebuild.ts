@@ -1,0 +1,92 @@
+import type { BufferPool } from './buffer-pool.ts'
+import { segmentFileName } from './files.ts'
+import type { HandleCache } from './handles.ts'
+import type { IndexFile } from './index-file.ts'
+import { OffsetIndex } from './offset-index.ts'
+import { type ScanResult, scanBatches } from './scan.ts'
+import type { Segment } from './segment.ts'
+import { TimeIndex } from './time-index.ts'
+
+/**
+ * Builds the indexes of a segment in use anew from its batches and puts them in the place of the damaged ones. The new entries gather
+ * in memory; what appends added meanwhile is carried over in the turn that swaps them, and the files are emptied before they are
+ * written. Until then reads of this segment begin at its first batch.
+ */
+export async function rebuildIndexes(
+  deps: { handles: HandleCache; pool: BufferPool },
+  segment: Segment,
+  options: { isDense: boolean; indexIntervalBytes: number },
+): Promise<ScanResult> {
+  const { baseOffset } = segment
+  const file = (kind: 'index' | 'timeindex') =>
+    deps.handles.file(`${segment.folder}/${segmentFileName(baseOffset, kind)}`, { writable: true })
+  const index = new OffsetIndex(file('index'), baseOffset, 0)
+  const timeIndex = new TimeIndex(file('timeindex'), baseOffset, 0)
+  index.store.isHeld = true
+  timeIndex.store.isHeld = true
+  const upTo = segment.writtenBytes
+  const scan = await scanInto(deps.pool, segment, upTo, { index, timeIndex }, options)
+  if (scan.fault === null) {
+    carryOver(segment, upTo, index, timeIndex)
+    const old = [segment.index.store.file, segment.timeIndex.store.file]
+    segment.index = index
+    segment.timeIndex = timeIndex
+    await Promise.all(old.map((each) => each.discard()))
+    await release(index.store)
+    await release(timeIndex.store)
+  }
+  return scan
+}
+
+async function scanInto(
+  pool: BufferPool,
+  segment: Segment,
+  upTo: number,
+  into: { index: OffsetIndex; timeIndex: TimeIndex },
+  options: { isDense: boolean; indexIntervalBytes: number },
+): Promise<ScanResult> {
+  const rules = { expectedOffset: segment.baseOffset, isDense: options.isDense, epochFor: null, minEpoch: -1, maxEpoch: null }
+  let sinceEntry = 0
+  let max = { timestampMs: -1, lastOffset: segment.baseOffset }
+  const handle = segment.log.acquire()
+  try {
+    const scan = await scanBatches(handle, pool, { from: 0, to: upTo, rules }, (header, position) => {
+      const lastOffset = header.baseOffset + header.lastOffsetDelta
+      if (header.maxTimestampMs > max.timestampMs) max = { timestampMs: header.maxTimestampMs, lastOffset }
+      if (options.indexIntervalBytes === 0 || sinceEntry > options.indexIntervalBytes) {
+        into.index.append(lastOffset, position)
+        if (max.timestampMs >= 0) into.timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
+        sinceEntry = 0
+      }
+      sinceEntry += header.sizeBytes
+    })
+    if (max.timestampMs >= 0) into.timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
+    return scan
+  } finally {
+    segment.log.release()
+  }
+}
+
+/** Entries for batches behind `upTo`, which were appended while the scan ran. */
+function carryOver(segment: Segment, upTo: number, index: OffsetIndex, timeIndex: TimeIndex): void {
+  const old = segment.index
+  let number = old.entries - 1
+  while (number >= 0 && old.entry(number).position >= upTo) number--
+  for (number++; number < old.entries; number++) {
+    const entry = old.entry(number)
+    index.append(entry.lastOffset, entry.position)
+  }
+  const max = segment.maxTimestamp
+  if (max !== null && max.timestampMs >= 0) timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
+}
+
+async function release(store: IndexFile): Promise<void> {
+  const handle = store.file.acquire()
+  try {
+    await handle.truncate(0)
+  } finally {
+    store.file.release()
+  }
+  store.isHeld = false
+  store.flush()
+}

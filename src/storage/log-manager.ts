@@ -1,0 +1,394 @@
+import type { Clock, Timer } from '../core/clock.ts'
+import { type Metrics, NO_METRICS } from '../core/counters.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import { Semaphore } from '../core/semaphore.ts'
+import { Serial } from '../core/serial.ts'
+import type { Resource, TopicPartition } from '../core/types.ts'
+import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
+import { readSmallFile } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import { Codecs } from '../record/compression.ts'
+import { BufferPool } from './buffer-pool.ts'
+import { type PartitionOffset, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
+import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
+import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
+import { HandleCache } from './handles.ts'
+import { createLogFolder, folderTopicId } from './load.ts'
+import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
+import { type LogDeps, PartitionLog } from './partition-log.ts'
+import { Reopener } from './reopener.ts'
+import { TailMemory } from './tail.ts'
+import type { LogConfig } from './types.ts'
+
+export interface LogManagerDeps {
+  readonly disk: Disk
+  readonly clock: Clock
+  readonly log: Logger
+  readonly host: LockHost
+  readonly metrics?: Metrics
+  readonly codecs?: Codecs
+}
+
+export interface LogManagerOptions {
+  readonly dataFolder: string
+  /** Files of all logs that are open at once. */
+  readonly maxOpenFiles?: number
+  /** Memory for newest batches, of all logs together and of one. */
+  readonly tailBytes?: number
+  readonly tailBytesPerLog?: number
+  /** Memory kept for reading files. */
+  readonly poolBytes?: number
+  readonly groupCommit?: Partial<GroupCommitOptions>
+  /** How often recovery points are saved, and so how much recovery reads after a crash. */
+  readonly checkpointIntervalMs?: number
+  /** Whether the machine lost power since the last write. By default told by the boot id in the lock file that was left. */
+  readonly hadPowerCut?: boolean
+  /** Raises the partition's leader epoch in the metadata log, before a log that failed is opened again. */
+  readonly nextLeaderEpoch?: (partition: TopicPartition) => Promise<number>
+}
+
+export interface OpenLogRequest extends TopicPartition {
+  readonly topicId: Uuid
+  readonly config: LogConfig
+  /** Leader epoch by the metadata log; null for the metadata log itself. */
+  readonly maxEpoch: number | null
+  /** Called instead of opening the log again when it fails. */
+  readonly onFailed?: (error: unknown) => void
+}
+
+const DEFAULTS = {
+  maxOpenFiles: 512,
+  tailBytes: 64 * 1024 * 1024,
+  tailBytesPerLog: 16 * 1024 * 1024,
+  poolBytes: 32 * 1024 * 1024,
+  checkpointIntervalMs: 60_000,
+}
+/** Logs that are opened, or closed, at the same time. */
+const PARALLEL = 16
+const MAX_LOCK_BYTES = 4096
+
+/**
+ * All logs of a data folder: holds the lock, opens and closes logs, saves recovery points, deletes folders. The order of a start:
+ * lock, the clean-shutdown marker read and durably removed, checkpoints, then logs. The order of a stop: logs flushed with their last
+ * index entries and snapshots, checkpoints, the marker, the lock.
+ */
+export class LogManager implements Resource {
+  readonly dataFolder: string
+  /** The last stop was in order: no leader epoch needs to rise. */
+  readonly wasClean: boolean
+  readonly deps: LogDeps
+  readonly #deps: LogManagerDeps
+  readonly #options: LogManagerOptions
+  readonly #lock: DataFolderLock
+  readonly #hadPowerCut: boolean
+  readonly #logs = new Map<string, PartitionLog>()
+  /** Last known offsets by topic id and partition, of logs that are not open too. */
+  readonly #recoveryPoints = new Map<string, PartitionOffset>()
+  readonly #logStarts = new Map<string, PartitionOffset>()
+  readonly #reopener: Reopener
+  readonly #checkpoints = new Serial()
+  readonly #removals = new Set<Promise<void>>()
+  #timer: Timer | null = null
+  #isClosed = false
+  #hasDamage = false
+
+  private constructor(
+    deps: LogManagerDeps,
+    options: LogManagerOptions,
+    found: {
+      lock: DataFolderLock
+      wasClean: boolean
+      hadPowerCut: boolean
+      points: readonly PartitionOffset[]
+      starts: readonly PartitionOffset[]
+    },
+  ) {
+    this.#deps = deps
+    this.#options = options
+    this.dataFolder = options.dataFolder
+    this.#lock = found.lock
+    this.wasClean = found.wasClean
+    this.#hadPowerCut = found.hadPowerCut
+    for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
+    for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
+    const { disk, clock, log } = deps
+    this.deps = {
+      disk,
+      clock,
+      log,
+      handles: new HandleCache(deps, { maxOpen: options.maxOpenFiles ?? DEFAULTS.maxOpenFiles }),
+      commit: new GroupCommit({ clock, metrics: deps.metrics ?? NO_METRICS }, { ...DEFAULT_GROUP_COMMIT, ...options.groupCommit }),
+      pool: new BufferPool({ maxKeptBytes: options.poolBytes ?? DEFAULTS.poolBytes }),
+      tailMemory: new TailMemory({
+        maxBytes: options.tailBytes ?? DEFAULTS.tailBytes,
+        maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
+      }),
+      codecs: deps.codecs ?? new Codecs(),
+    }
+    this.#reopener = new Reopener({ disk, clock, log })
+    this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
+  }
+
+  /** Locks the folder, which is made when missing. Throws DATA_FOLDER_LOCKED, DATA_DAMAGED. No log is open yet. */
+  static async open(deps: LogManagerDeps, options: LogManagerOptions): Promise<LogManager> {
+    const { dataFolder } = options
+    await deps.disk.makeDirectory(dataFolder)
+    const left = await readSmallFile(deps.disk, `${dataFolder}/${LOCK_NAME}`, MAX_LOCK_BYTES).catch(() => null)
+    const holder = left === null ? null : decodeLock(left)
+    const lock = await DataFolderLock.acquire(deps, dataFolder)
+    try {
+      const marker = await takeCleanShutdown(deps.disk, dataFolder)
+      const points = await readOffsets(deps.disk, dataFolder, 'recovery-points')
+      const starts = await readOffsets(deps.disk, dataFolder, 'log-starts')
+      const wasClean = marker !== null && points !== null && marker.recoveryPointsChecksum === points.checksum
+      const hadPowerCut = options.hadPowerCut ?? (holder === null || holder.bootId !== deps.host.bootId)
+      const found = { lock, wasClean, hadPowerCut, points: points?.entries ?? [], starts: starts?.entries ?? [] }
+      const manager = new LogManager(deps, options, found)
+      manager.#scheduleCheckpoint()
+      return manager
+    } catch (error) {
+      await lock.release()
+      throw error
+    }
+  }
+
+  /** For the metadata log, which is opened through this manager before it can answer. */
+  set nextLeaderEpoch(raise: (partition: TopicPartition) => Promise<number>) {
+    this.#reopener.nextLeaderEpoch = raise
+  }
+
+  get logs(): Iterable<PartitionLog> {
+    return this.#logs.values()
+  }
+
+  get(partition: TopicPartition): PartitionLog | undefined {
+    return this.#logs.get(partitionFolderName(partition))
+  }
+
+  /** Whether a folder for this partition is there, its log open or not. */
+  async exists(partition: TopicPartition): Promise<boolean> {
+    return (await this.#deps.disk.stat(this.#folder(partition)))?.kind === 'directory'
+  }
+
+  /**
+   * Opens a partition's log and makes its folder when there is none. Throws DATA_DAMAGED when what is there does not fit what was
+   * acknowledged; the partition then stays offline and its files as they are.
+   */
+  async open(request: OpenLogRequest): Promise<PartitionLog> {
+    this.#expectOpen()
+    const known = this.get(request)
+    if (known !== undefined) return known
+    try {
+      const log = await this.#open(request)
+      this.#expectOpen()
+      this.#logs.set(partitionFolderName(request), log)
+      return log
+    } catch (error) {
+      if (isCode(error, 'DATA_DAMAGED')) {
+        this.#hasDamage = true
+        this.#deps.log.error('storage.damaged', `${partitionFolderName(request)} stays offline: ${error.message}`, { ...error.details })
+      }
+      throw error
+    }
+  }
+
+  /** Opens many logs, some at a time. A partition that cannot be opened does not stop the others. */
+  async openAll(requests: Iterable<OpenLogRequest>): Promise<{ readonly partition: TopicPartition; readonly error: unknown }[]> {
+    const failed: { partition: TopicPartition; error: unknown }[] = []
+    const slots = new Semaphore(PARALLEL)
+    const openOne = async (request: OpenLogRequest) => {
+      try {
+        await slots.run(() => this.open(request))
+      } catch (error) {
+        failed.push({ partition: { topic: request.topic, partition: request.partition }, error })
+      }
+    }
+    await Promise.all([...requests].map(openOne))
+    return failed
+  }
+
+  /**
+   * Looks at folders that no log was opened for: those of deleted topics are removed, those that nobody knows set aside under a name
+   * that says so and never removed.
+   */
+  async settleFolders(judge: (partition: TopicPartition, topicId: Uuid | null) => 'known' | 'deleted' | 'unknown'): Promise<void> {
+    for (const entry of await this.#deps.disk.list(this.dataFolder)) {
+      if (entry.kind !== 'directory') continue
+      if (isDeletedFolder(entry.name)) this.#removeLater(entry.name)
+      const partition = parsePartitionFolderName(entry.name)
+      if (partition === null || this.get(partition) !== undefined) continue
+      const topicId = await folderTopicId(this.#loadDeps(), `${this.dataFolder}/${entry.name}`)
+      const verdict = judge(partition, topicId)
+      if (verdict === 'deleted') await this.#markDeleted(partition, topicId ?? ZERO_UUID)
+      else if (verdict === 'unknown') await this.#setAside(partition, topicId ?? ZERO_UUID)
+    }
+  }
+
+  /** Closes a log and takes its folder out of sight, durably, when it resolves; the files go in the background. */
+  async delete(partition: TopicPartition): Promise<void> {
+    const log = this.get(partition)
+    if (log === undefined) return
+    this.#logs.delete(partitionFolderName(partition))
+    this.#recoveryPoints.delete(offsetKey(log.topicId, log.partition))
+    this.#logStarts.delete(offsetKey(log.topicId, log.partition))
+    await log.discard()
+    await this.#markDeleted(partition, log.topicId)
+  }
+
+  /** Saves recovery points and log starts, then removes segments below the starts. */
+  checkpoint(): Promise<void> {
+    return this.#checkpoints.run(async () => {
+      await this.#saveOffsets()
+      for (const log of this.#logs.values()) await log.deleteBelowStart()
+    })
+  }
+
+  /** Resolves when folders of deleted partitions are gone. */
+  async removed(): Promise<void> {
+    await Promise.all(this.#removals)
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#timer?.cancel()
+    await this.#reopener.close()
+    await this.#checkpoints.idle()
+    let isWhole = !this.#hasDamage
+    const slots = new Semaphore(PARALLEL)
+    const closeOne = async (log: PartitionLog) => {
+      if (log.state !== 'online') isWhole = false
+      try {
+        await log.close()
+      } catch (error) {
+        isWhole = false
+        this.#deps.log.error('storage.close_failed', `${log.folder} was not closed in order; the next start recovers it`, { error })
+      }
+    }
+    try {
+      await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
+      await Promise.all(this.#removals)
+      const recoveryPointsChecksum = await this.#saveOffsets()
+      if (isWhole) {
+        await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
+      }
+    } finally {
+      await this.#lock.release()
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #open(request: OpenLogRequest): Promise<PartitionLog> {
+    const folder = this.#folder(request)
+    const key = offsetKey(request.topicId, request.partition)
+    const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
+    const logStartOffset = this.#logStarts.get(key)?.offset ?? 0
+    const isThere = await this.#prepareFolder(request, folder, recoveryPoint > logStartOffset)
+    return PartitionLog.open(this.deps, {
+      topic: request.topic,
+      partition: request.partition,
+      topicId: request.topicId,
+      folder,
+      config: request.config,
+      load: {
+        wasClean: this.wasClean && isThere && this.#recoveryPoints.has(key),
+        recoveryPoint,
+        logStartOffset,
+        maxEpoch: request.maxEpoch,
+        hadPowerCut: this.#hadPowerCut,
+      },
+      onFailed: (log, error) => {
+        if (request.onFailed !== undefined) request.onFailed(error)
+        else this.#reopener.failed(log, error)
+      },
+    })
+  }
+
+  /** Whether the folder was there. One that belongs to another topic is set aside: a topic of the same name was deleted meanwhile. */
+  async #prepareFolder(request: OpenLogRequest, folder: string, hadRecords: boolean): Promise<boolean> {
+    const isThere = (await this.#deps.disk.stat(folder)) !== null
+    if (isThere) {
+      const topicId = await folderTopicId(this.#loadDeps(), folder)
+      if (topicId === request.topicId) return true
+      if (topicId !== null) await this.#setAside(request, topicId)
+      else {
+        await createLogFolder(this.#loadDeps(), folder, request.topicId)
+        return true
+      }
+    }
+    if (hadRecords)
+      throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })
+    await createLogFolder(this.#loadDeps(), folder, request.topicId)
+    return false
+  }
+
+  async #setAside(partition: TopicPartition, topicId: Uuid): Promise<void> {
+    const from = this.#folder(partition)
+    const to = `${this.dataFolder}/${strayFolderName(partition, topicId)}`
+    await this.#deps.disk.rename(from, to)
+    await this.#deps.disk.syncDirectory(this.dataFolder)
+    this.#deps.log.warn('storage.stray', `${from} belongs to no topic that is known; it was set aside as ${to} and is not touched again`, {
+      from,
+      to,
+    })
+  }
+
+  async #markDeleted(partition: TopicPartition, topicId: Uuid): Promise<void> {
+    const name = deletedFolderName(partition, topicId)
+    await this.#deps.disk.rename(this.#folder(partition), `${this.dataFolder}/${name}`)
+    await this.#deps.disk.syncDirectory(this.dataFolder)
+    this.#removeLater(name)
+  }
+
+  #removeLater(name: string): void {
+    const removal = this.#deps.disk.removeTree(`${this.dataFolder}/${name}`).then(
+      () => {},
+      (error: unknown) =>
+        this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
+    )
+    this.#removals.add(removal)
+    void removal.then(() => this.#removals.delete(removal))
+  }
+
+  async #saveOffsets(): Promise<number> {
+    for (const log of this.#logs.values()) {
+      const { topicId, partition } = log
+      const key = offsetKey(topicId, partition)
+      if (log.state !== 'failed') this.#recoveryPoints.set(key, { topicId, partition, offset: log.recoveryPoint })
+      this.#logStarts.set(key, { topicId, partition, offset: log.logStartOffset })
+    }
+    const { disk } = this.#deps
+    await writeOffsets(disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
+    return writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+  }
+
+  #scheduleCheckpoint(): void {
+    this.#timer = this.#deps.clock.setTimer(this.#options.checkpointIntervalMs ?? DEFAULTS.checkpointIntervalMs, () => {
+      this.checkpoint()
+        .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
+        .finally(() => {
+          if (!this.#isClosed) this.#scheduleCheckpoint()
+        })
+    })
+  }
+
+  #folder(partition: TopicPartition): string {
+    return `${this.dataFolder}/${partitionFolderName(partition)}`
+  }
+
+  #loadDeps() {
+    return this.deps
+  }
+
+  #expectOpen(): void {
+    if (this.#isClosed) throw new MoonMQError('CLOSED', { what: 'the log manager' })
+  }
+}
+
+function offsetKey(topicId: Uuid, partition: number): string {
+  return `${topicId}-${partition}`
+}

@@ -1,0 +1,753 @@
+import { defined } from '../core/assert.ts'
+import type { Clock, Timer } from '../core/clock.ts'
+import { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import { Serial } from '../core/serial.ts'
+import type { Uuid } from '../core/uuid.ts'
+import { writeFileAtomically } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
+import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
+import type { Codecs } from '../record/compression.ts'
+import { planAppend } from './append-plan.ts'
+import type { BufferPool } from './buffer-pool.ts'
+import type { EpochCache } from './epoch-cache.ts'
+import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import type { GroupCommit } from './group-commit.ts'
+import type { HandleCache } from './handles.ts'
+import { rebuildIndexes } from './index-rebuild.ts'
+import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
+import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
+import { LogWriter, type WriterHost } from './log-writer.ts'
+import { OffsetWaiters } from './offset-waiters.ts'
+import { encodeProducerSnapshot, producerSnapshotName, removeOldProducerSnapshots, writeProducerSnapshot } from './producer-snapshot.ts'
+import { type ProducerState, readEndTransaction } from './producer-state.ts'
+import type { CutReport } from './recovery.ts'
+import { Segment } from './segment.ts'
+import { SegmentTarget } from './segment-target.ts'
+import { Tail, type TailMemory } from './tail.ts'
+import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
+import { cutFiles } from './truncate.ts'
+import type {
+  AbortedTransaction,
+  Appended,
+  AppendOptions,
+  EpochEnd,
+  Log,
+  LogConfig,
+  LogEvent,
+  LogRead,
+  LogState,
+  ProducerEntry,
+  ReadRequest,
+  TimestampOffset,
+} from './types.ts'
+
+export interface LogDeps {
+  readonly disk: Disk
+  readonly clock: Clock
+  readonly log: Logger
+  readonly handles: HandleCache
+  readonly commit: GroupCommit
+  readonly pool: BufferPool
+  readonly tailMemory: TailMemory
+  readonly codecs: Codecs
+}
+
+export interface LogOptions {
+  readonly topic: string
+  readonly partition: number
+  readonly topicId: Uuid
+  /** `<data folder>/<topic>-<partition>`; it exists. */
+  readonly folder: string
+  readonly config: LogConfig
+  /** Everything but what `config` and the names tell `loadLog`. */
+  readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
+  readonly isDense?: boolean
+  /** Bytes that may wait to be written; an append beyond it is refused. */
+  readonly maxQueuedBytes?: number
+  /** The log failed. Called once for each failure, in the turn that found it. */
+  readonly onFailed?: (log: PartitionLog, error: unknown) => void
+}
+
+const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
+/** Index entries are written behind in parts of this size. */
+const INDEX_FLUSH_BYTES = 8 * 1024
+const NO_TIMER_FROM_MS = 2 ** 31
+
+/**
+ * The log of one partition (DESIGN section 5). An append gives offsets, updates what the log knows and queues, all in one turn; the
+ * writer puts what is queued into the file, group commit makes it durable, and then the high watermark moves, waiters wake and
+ * watchers hear of it. Order on disk: leader epoch before the first byte written in it, names before the bytes in them count, log
+ * before indexes, snapshot when a segment is closed.
+ *
+ * Any failure of a write or a sync ends the log: everything that waits is refused, and only `reopen`, which runs recovery, brings it
+ * back. Nothing is ever written behind bytes of which it is not known whether they are there.
+ */
+export class PartitionLog implements Log, ReadableLog {
+  readonly topic: string
+  readonly partition: number
+  readonly topicId: Uuid
+  readonly folder: string
+  readonly isDense: boolean
+  readonly #deps: LogDeps
+  readonly #options: LogOptions
+  #config: LogConfig
+  #state: LogState = 'online'
+  #failure: unknown = null
+
+  #segments: Segment[] = []
+  #targets = new Map<Segment, SegmentTarget>()
+  /** Segments with bytes that are not synced, oldest first; the active one is the last. */
+  #unsynced: Segment[] = []
+  #producers!: ProducerState
+  #epochs!: EpochCache
+  #cuts: readonly CutReport[] = []
+  #openedEpoch = -1
+  #areEpochsDirty = false
+  /** What was appended is refused until this is over. */
+  #isChanging = false
+
+  #logStart = 0
+  #logEnd = 0
+  #written = 0
+  #synced = 0
+  #durable = 0
+  #highWatermark = 0
+  #syncWanted = 0
+  #recordsSinceSync = 0
+  #flushTimer: Timer | null = null
+  generation = 0
+
+  readonly tail: Tail
+  readonly #reader: LogReader
+  #writer: LogWriter
+  readonly #durableWaiters = new OffsetWaiters()
+  readonly #syncWaiters = new OffsetWaiters()
+  #roomWaiters: (() => void)[] = []
+  readonly #watchers = new Set<(event: LogEvent) => void>()
+  /** Closing segments, truncation, reopening: one after another. */
+  readonly #serial = new Serial()
+  readonly #damagedIndexes = new Set<Segment>()
+
+  private constructor(deps: LogDeps, options: LogOptions) {
+    this.#deps = deps
+    this.#options = options
+    this.topic = options.topic
+    this.partition = options.partition
+    this.topicId = options.topicId
+    this.folder = options.folder
+    this.isDense = options.isDense ?? true
+    this.#config = options.config
+    this.tail = new Tail(deps.tailMemory)
+    this.#reader = new LogReader(deps, this, options, (segment, reason) => this.#indexDamaged(segment, reason))
+    this.#writer = this.#newWriter()
+  }
+
+  /** Opens the log in `options.folder`, which exists. Everything that it then holds is durable. Throws DATA_DAMAGED. */
+  static async open(deps: LogDeps, options: LogOptions): Promise<PartitionLog> {
+    const log = new PartitionLog(deps, options)
+    log.#adopt(await loadLog(deps, log.#loadOptions(options.load, null)))
+    return log
+  }
+
+  // ---- what it is ---------------------------------------------------------------------------------------------------------
+
+  get state(): LogState {
+    return this.#state
+  }
+
+  /** What ended it; null unless the state is `failed`. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  get config(): LogConfig {
+    return this.#config
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#segments
+  }
+
+  get leaderEpoch(): number {
+    return Math.max(this.#openedEpoch, this.#epochs.latest?.leaderEpoch ?? -1)
+  }
+
+  get sizeBytes(): number {
+    let bytes = 0
+    for (const segment of this.#segments) bytes += segment.sizeBytes
+    return bytes
+  }
+
+  get segmentCount(): number {
+    return this.#segments.length
+  }
+
+  get logStartOffset(): number {
+    return this.#logStart
+  }
+
+  get lastStableOffset(): number {
+    return Math.max(this.#logStart, this.#producers.lastStableOffset(this.#highWatermark))
+  }
+
+  get highWatermark(): number {
+    return this.#highWatermark
+  }
+
+  get durableOffset(): number {
+    return this.#durable
+  }
+
+  get syncedOffset(): number {
+    return this.#synced
+  }
+
+  get writtenOffset(): number {
+    return this.#written
+  }
+
+  get logEndOffset(): number {
+    return this.#logEnd
+  }
+
+  get indexIntervalBytes(): number {
+    return this.#config.indexIntervalBytes
+  }
+
+  /** What recovery cut from the end when the log was opened last. */
+  get cuts(): readonly CutReport[] {
+    return this.#cuts
+  }
+
+  /** Below it everything is on disk and its segments' indexes too: where recovery may begin. */
+  get recoveryPoint(): number {
+    const unfinished = this.#segments.find((each) => !each.isFinished)
+    return unfinished === undefined || unfinished === this.#active ? this.#synced : Math.min(this.#synced, unfinished.nextOffset - 1)
+  }
+
+  get #active(): Segment {
+    return defined(this.#segments[this.#segments.length - 1], 'the active segment')
+  }
+
+  epochFor(offset: number): number {
+    return this.#epochs.epochFor(offset)
+  }
+
+  // ---- appending ----------------------------------------------------------------------------------------------------------
+
+  append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended {
+    this.#expectAppendable(batch.length, options.leaderEpoch)
+    const isAppendTime = this.#config.timestampType === 'LogAppendTime'
+    const nowMs = this.#deps.clock.nowMs()
+    const stored = isAppendTime ? setLogAppendTime(batch, 0, header, nowMs) : header
+    const plan = planAppend(this.#active, this.#logEnd, stored, this.#config, nowMs)
+    if (plan.roll !== null) this.#roll(plan.baseOffset, nowMs)
+    const segment = this.#active
+    assignBatch(batch, 0, plan.baseOffset, options.leaderEpoch)
+    if (this.#epochs.assign(options.leaderEpoch, plan.baseOffset)) this.#areEpochsDirty = true
+    this.#fold(segment, batch, stored, plan.baseOffset)
+    segment.accept(plan, stored)
+    this.#logEnd = plan.lastOffset + 1
+    this.#recordsSinceSync += stored.lastOffsetDelta + 1
+    this.tail.push(plan.baseOffset, plan.lastOffset, batch)
+    this.#writer.enqueue(segment, batch, this.#logEnd)
+    return {
+      baseOffset: plan.baseOffset,
+      lastOffset: plan.lastOffset,
+      logAppendTimeMs: isAppendTime ? nowMs : -1,
+      logStartOffset: this.#logStart,
+    }
+  }
+
+  /** Bytes that wait to be written. */
+  get queuedBytes(): number {
+    return this.#writer.queuedBytes
+  }
+
+  /** Undefined when an append has room, else resolves once half of the queue is written or the log fails. */
+  ready(): Promise<void> | undefined {
+    if (this.#writer.queuedBytes < this.#maxQueuedBytes / 2 || this.#state !== 'online') return undefined
+    return new Promise((resolve) => this.#roomWaiters.push(resolve))
+  }
+
+  get #maxQueuedBytes(): number {
+    return this.#options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES
+  }
+
+  #expectAppendable(bytes: number, leaderEpoch: number): void {
+    if (this.#state !== 'online') throw this.#unavailable()
+    if (this.#isChanging) throw this.#storageFailed('the end of the log is being changed')
+    if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
+      throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
+    }
+    const current = this.leaderEpoch
+    if (leaderEpoch < current) {
+      throw new MoonMQError('LEADER_EPOCH_FENCED', { topic: this.topic, partition: this.partition, epoch: leaderEpoch, current })
+    }
+  }
+
+  #fold(segment: Segment, batch: Buffer, header: BatchHeader, baseOffset: number): void {
+    const marker = isControl(header) ? readEndTransaction(batch, 0, header) : null
+    const completed = this.#producers.update(header, baseOffset, marker)
+    if (completed?.aborted !== true) return
+    try {
+      segment.txnIndex.append(completed)
+    } catch (error) {
+      this.#fail(error)
+      throw this.#unavailable()
+    }
+  }
+
+  /** The active segment is closed and a new one begun; files follow when the writer gets there. */
+  #roll(baseOffset: number, nowMs: number): void {
+    const old = this.#active
+    const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
+    this.#segments.push(segment)
+    this.#unsynced.push(segment)
+    const snapshot = encodeProducerSnapshot(this.#producers.entries())
+    this.#background('storage.segment_not_finished', () => this.#finishSegment(old, baseOffset, snapshot))
+  }
+
+  async #finishSegment(segment: Segment, endOffset: number, snapshot: Buffer): Promise<void> {
+    if (this.#state !== 'online') return
+    await this.whenSynced(endOffset)
+    segment.finishTimeIndex()
+    await segment.syncIndexes()
+    await writeFileAtomically(this.#deps.disk, `${this.folder}/${producerSnapshotName(endOffset)}`, [snapshot])
+    await this.#deps.disk.syncDirectory(this.folder)
+    segment.isFinished = true
+    const oldest = this.#segments[this.#segments.length - 3]
+    if (oldest !== undefined) await removeOldProducerSnapshots(this.#deps.disk, this.folder, oldest.baseOffset)
+  }
+
+  // ---- writing and syncing ------------------------------------------------------------------------------------------------
+
+  #newWriter(): LogWriter {
+    const host: WriterHost = {
+      prepare: () => this.#saveEpochs(),
+      wrote: (segment, endOffset) => this.#wrote(segment, endOffset),
+      writeFailed: (error) => this.#fail(error),
+    }
+    return new LogWriter(this.#deps, host)
+  }
+
+  /** A batch reaches its file only after the checkpoint knows its epoch, so recovery can compare each batch with it. */
+  #saveEpochs(): Promise<void> | null {
+    if (!this.#areEpochsDirty) return null
+    this.#areEpochsDirty = false
+    return writeEpochCheckpoint(this.#deps.disk, this.folder, this.#epochs.entries)
+  }
+
+  #wrote(segment: Segment, endOffset: number): void {
+    this.#written = endOffset
+    this.tail.written(endOffset)
+    try {
+      segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
+    } catch (error) {
+      this.#fail(error)
+      return
+    }
+    if (this.#roomWaiters.length > 0 && this.#writer.queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
+    if (this.#config.flushMessages === 1 || endOffset <= this.#syncWanted || this.#syncWanted > this.#synced) {
+      this.#deps.commit.report(this.#target(segment))
+      return
+    }
+    this.#syncLater(segment)
+    this.#advance(endOffset)
+  }
+
+  /** With another flush setting durable means written, and the sync comes by count or by time. */
+  #syncLater(segment: Segment): void {
+    if (this.#recordsSinceSync >= this.#config.flushMessages) {
+      this.#recordsSinceSync = 0
+      this.#deps.commit.report(this.#target(segment))
+      return
+    }
+    if (this.#flushTimer !== null || this.#config.flushMs >= NO_TIMER_FROM_MS) return
+    this.#flushTimer = this.#deps.clock.setTimer(this.#config.flushMs, () => {
+      this.#flushTimer = null
+      this.#syncAll()
+    })
+  }
+
+  #syncAll(): void {
+    for (const segment of this.#unsynced) {
+      if (segment.writtenOffset > segment.syncedOffset) this.#deps.commit.hurry(this.#target(segment))
+    }
+  }
+
+  #target(segment: Segment): SegmentTarget {
+    let target = this.#targets.get(segment)
+    if (target === undefined) {
+      target = new SegmentTarget(this.#deps.disk, segment, {
+        synced: (which, offset) => this.#segmentSynced(which, offset),
+        failed: (which, error) => {
+          if (this.#targets.get(which.segment) === which) this.#fail(error)
+        },
+      })
+      this.#targets.set(segment, target)
+    }
+    return target
+  }
+
+  #segmentSynced(target: SegmentTarget, offset: number): void {
+    const { segment } = target
+    // The log failed, or was truncated and opened anew, while this sync ran: it no longer speaks for these files.
+    if (this.#targets.get(segment) !== target || this.#state === 'failed') return
+    segment.syncedOffset = Math.max(segment.syncedOffset, offset)
+    if (segment.isPinned && segment.syncedOffset === segment.nextOffset) {
+      segment.isPinned = false
+      segment.log.release()
+    }
+    this.#syncedUpTo()
+  }
+
+  #syncedUpTo(): void {
+    let first = this.#unsynced[0] as Segment
+    while (this.#unsynced.length > 1 && first.syncedOffset === first.nextOffset) {
+      this.#unsynced.shift()
+      this.#targets.delete(first)
+      first = this.#unsynced[0] as Segment
+    }
+    if (first.syncedOffset <= this.#synced) return
+    this.#synced = first.syncedOffset
+    if (this.#config.flushMessages === 1) this.#recordsSinceSync = 0
+    this.#syncWaiters.reached(this.#synced)
+    this.#advance(this.#synced)
+  }
+
+  /** Everything below is durable in the sense of the topic's flush setting. One replica: the high watermark follows at once. */
+  #advance(durableOffset: number): void {
+    if (durableOffset <= this.#durable) return
+    this.#durable = durableOffset
+    this.#highWatermark = durableOffset
+    this.#durableWaiters.reached(durableOffset)
+    this.#tell('advance')
+  }
+
+  whenDurable(offset: number): Promise<void> {
+    if (offset > this.#durable && this.#state !== 'online') return Promise.reject(this.#unavailable())
+    return this.#durableWaiters.wait(offset, this.#durable)
+  }
+
+  whenSynced(offset: number): Promise<void> {
+    if (offset > this.#synced && this.#state !== 'online') return Promise.reject(this.#unavailable())
+    if (offset > this.#synced) {
+      this.#syncWanted = Math.max(this.#syncWanted, Math.min(offset, this.#logEnd))
+      this.#syncAll()
+    }
+    return this.#syncWaiters.wait(offset, this.#synced)
+  }
+
+  // ---- failing ------------------------------------------------------------------------------------------------------------
+
+  #fail(error: unknown): void {
+    if (this.#state !== 'online') return
+    this.#end('failed', error)
+    this.#deps.log.error('storage.failed', `the log of ${this.topic}-${this.partition} failed and takes no more records`, {
+      topic: this.topic,
+      partition: this.partition,
+      error,
+    })
+    this.#tell('state')
+    this.#options.onFailed?.(this, error)
+  }
+
+  /** Nothing is written from here on, and nobody waits in vain. */
+  #end(state: 'failed' | 'closed', failure: unknown): void {
+    this.#state = state
+    this.#failure = failure
+    this.#writer.stop()
+    this.#stopFlushTimer()
+    this.tail.clear()
+    const refusal = this.#unavailable()
+    this.#durableWaiters.fail(refusal)
+    this.#syncWaiters.fail(refusal)
+    this.#wakeRoom()
+  }
+
+  #unavailable(): MoonMQError {
+    if (this.#state === 'closed') return this.#storageFailed('the log is closed')
+    if (isFull(this.#failure)) {
+      return new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition }, this.#failure)
+    }
+    return this.#storageFailed(this.#failure instanceof Error ? this.#failure.message : 'the log is not open')
+  }
+
+  #storageFailed(reason: string): MoonMQError {
+    return new MoonMQError('STORAGE_FAILED', { topic: this.topic, partition: this.partition, reason }, this.#failure ?? undefined)
+  }
+
+  /**
+   * Brings a failed log back through recovery, which rebuilds its end, producers, epochs and indexes. `leaderEpoch` must be above
+   * every earlier one, so that no (epoch, offset) ever names two records. Throws DATA_DAMAGED, or what the disk says.
+   */
+  reopen(leaderEpoch: number): Promise<void> {
+    return this.#serial.run(async () => {
+      if (this.#state !== 'failed') return
+      const acknowledged = this.#synced
+      await this.#closeSegments()
+      const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint: acknowledged, maxEpoch: leaderEpoch }
+      const loaded = await loadLog(this.#deps, this.#loadOptions({ ...load, logStartOffset: this.#logStart }, acknowledged))
+      this.#openedEpoch = leaderEpoch
+      this.#state = 'online'
+      this.#failure = null
+      this.#adopt(loaded)
+      this.#tell('state')
+      this.#tell('advance')
+    })
+  }
+
+  // ---- reading ------------------------------------------------------------------------------------------------------------
+
+  read(request: ReadRequest): LogRead | Promise<LogRead> {
+    if (this.#state === 'closed') throw this.#unavailable()
+    const end = this.#state === 'online' ? this.#logEnd : this.#highWatermark
+    const { offset } = request
+    if (offset < this.#logStart || offset > end) {
+      const { topic, partition } = this
+      throw new MoonMQError('OFFSET_OUT_OF_RANGE', { offset, topic, partition, start: this.#logStart, end })
+    }
+    return this.#reader.read(request.limitOffset > end ? { ...request, limitOffset: end } : request)
+  }
+
+  abortedTransactions(from: number, to: number): readonly AbortedTransaction[] {
+    const aborted: AbortedTransaction[] = []
+    for (let index = segmentIndexFor(this.#segments, from); index < this.#segments.length; index++) {
+      if ((this.#segments[index] as Segment).txnIndex.collect(from, to, aborted)) break
+    }
+    return aborted
+  }
+
+  producer(producerId: number): ProducerEntry | undefined {
+    return this.#producers.get(producerId)
+  }
+
+  producers(): Iterable<ProducerEntry> {
+    return this.#producers.entries()
+  }
+
+  offsetForTimestamp(timestampMs: number, limitOffset: number): Promise<TimestampOffset | null> {
+    return offsetForTimestamp(this, this.#deps.codecs, timestampMs, Math.min(limitOffset, this.#logEnd))
+  }
+
+  offsetOfMaxTimestamp(): Promise<TimestampOffset | null> {
+    return offsetOfMaxTimestamp(this, this.#deps.codecs, this.#logEnd)
+  }
+
+  endOffsetForEpoch(leaderEpoch: number): EpochEnd {
+    return this.#epochs.endOffsetFor(leaderEpoch, this.#logEnd)
+  }
+
+  watch(listener: (event: LogEvent) => void): () => void {
+    this.#watchers.add(listener)
+    return () => this.#watchers.delete(listener)
+  }
+
+  #tell(event: LogEvent): void {
+    for (const listener of this.#watchers) listener(event)
+  }
+
+  /** The index of a segment led astray: it is built again from the log. */
+  #indexDamaged(segment: Segment, reason: string): void {
+    if (this.#damagedIndexes.has(segment)) return
+    this.#damagedIndexes.add(segment)
+    this.#deps.log.warn('storage.index_damaged', `the index of ${segment.log.path} is damaged; it is built again`, { reason })
+    this.#background('storage.index_not_rebuilt', () => this.#rebuildIndexes(segment))
+  }
+
+  async #rebuildIndexes(segment: Segment): Promise<void> {
+    if (this.#state !== 'online' || !this.#segments.includes(segment)) return
+    const scan = await rebuildIndexes(this.#deps, segment, { isDense: this.isDense, indexIntervalBytes: this.#config.indexIntervalBytes })
+    if (scan.fault === null) this.#damagedIndexes.delete(segment)
+    else {
+      this.#deps.log.error('storage.damaged', `${segment.log.path} is damaged at byte ${scan.endPosition}: ${scan.fault}`, {
+        file: segment.log.path,
+        position: scan.endPosition,
+        offset: scan.nextOffset,
+        reason: scan.fault,
+      })
+    }
+  }
+
+  // ---- changing the ends --------------------------------------------------------------------------------------------------
+
+  /**
+   * Takes away every batch that has a record at or behind `offset`: the log then ends there, or at the beginning of the batch that
+   * held it. Waiters for what went are refused. For a replica that follows another leader; durable when it resolves.
+   */
+  truncateTo(offset: number): Promise<void> {
+    return this.#serial.run(async () => {
+      if (this.#state !== 'online') throw this.#unavailable()
+      if (offset >= this.#logEnd) return
+      this.#isChanging = true
+      try {
+        await this.#writer.drained()
+        const refusal = this.#storageFailed(`the log was truncated to offset ${offset}`)
+        this.#durableWaiters.fail(refusal)
+        this.#syncWaiters.fail(refusal)
+        const recoveryPoint = Math.min(this.recoveryPoint, offset)
+        const bases = this.#segments.map((each) => each.baseOffset)
+        await this.#closeSegments()
+        await cutFiles(this.#deps, { folder: this.folder, bases, offset, isDense: this.isDense })
+        const load = {
+          ...this.#options.load,
+          wasClean: false,
+          hadPowerCut: false,
+          recoveryPoint,
+          logStartOffset: Math.min(this.#logStart, offset),
+        }
+        this.#adopt(await loadLog(this.#deps, this.#loadOptions({ ...load, maxEpoch: null }, null)))
+        this.#tell('advance')
+      } catch (error) {
+        this.#fail(error)
+        throw error
+      } finally {
+        this.#isChanging = false
+      }
+    })
+  }
+
+  /**
+   * Moves the log's start up to `offset`, at most to the high watermark. Nothing below is readable from now on; `removable` segments
+   * are deleted by `deleteBelowStart` once a checkpoint holds the new start.
+   */
+  advanceLogStart(offset: number): void {
+    const start = Math.min(offset, this.#highWatermark)
+    if (start <= this.#logStart) return
+    this.#logStart = start
+    this.#producers.advanceStart(start)
+    if (this.#epochs.truncateFromStart(start)) this.#areEpochsDirty = true
+    this.#tell('start')
+  }
+
+  /** Removes segments that lie wholly below the log's start. Returns the bytes freed. */
+  deleteBelowStart(): Promise<number> {
+    return this.#serial.run(async () => {
+      let freed = 0
+      while (this.#state === 'online' && this.#segments.length > 1) {
+        const [first, second] = this.#segments
+        if (first === undefined || second === undefined || second.baseOffset > this.#logStart || !first.isFinished) break
+        this.#segments.shift()
+        this.generation++
+        this.#reader.forget()
+        freed += first.sizeBytes
+        await first.removeFiles(this.#deps.disk)
+      }
+      if (freed > 0) await this.#deps.disk.syncDirectory(this.folder)
+      return freed
+    })
+  }
+
+  reconfigure(config: LogConfig): void {
+    this.#config = config
+    if (config.flushMessages === 1 && this.#synced < this.#written) this.#syncAll()
+  }
+
+  // ---- opening and closing ------------------------------------------------------------------------------------------------
+
+  #loadOptions(load: LogOptions['load'], rewriteFrom: number | null): LoadOptions {
+    const { topic, partition, topicId, folder, isDense } = this
+    return { topic, partition, topicId, folder, isDense, indexIntervalBytes: this.#config.indexIntervalBytes, rewriteFrom, ...load }
+  }
+
+  /** Everything that was loaded is durable. */
+  #adopt(loaded: LoadedLog): void {
+    this.#segments = loaded.segments
+    this.#targets.clear()
+    this.#damagedIndexes.clear()
+    this.#unsynced = [this.#active]
+    this.#producers = loaded.producers
+    this.#epochs = loaded.epochs
+    this.#areEpochsDirty = false
+    this.#cuts = loaded.cuts
+    this.#logStart = loaded.logStartOffset
+    this.#logEnd = loaded.nextOffset
+    this.#written = loaded.nextOffset
+    this.#synced = loaded.nextOffset
+    this.#durable = loaded.nextOffset
+    this.#highWatermark = loaded.nextOffset
+    this.#syncWanted = 0
+    this.#recordsSinceSync = 0
+    this.generation++
+    this.#reader.forget()
+    this.tail.clear()
+    this.tail.written(loaded.nextOffset)
+    this.#writer = this.#newWriter()
+  }
+
+  /**
+   * Closes the log in order: queued bytes written, everything synced, then the last index entries, the producer snapshot at the log's
+   * end. After it the recovery point is the log's end. A log that failed only gives its files back.
+   */
+  close(): Promise<void> {
+    return this.#serial.run(() => this.#close())
+  }
+
+  async #close(): Promise<void> {
+    if (this.#state === 'closed') return
+    this.#isChanging = true
+    try {
+      if (this.#state === 'online') await this.#settle()
+    } finally {
+      this.#end('closed', this.#failure)
+      await this.#closeSegments()
+      this.#tell('state')
+    }
+  }
+
+  async #settle(): Promise<void> {
+    await this.whenSynced(this.#logEnd)
+    const active = this.#active
+    if (active.sizeBytes > 0) {
+      active.finishTimeIndex()
+      await active.syncIndexes()
+    }
+    if (this.#areEpochsDirty) await writeEpochCheckpoint(this.#deps.disk, this.folder, this.#epochs.entries)
+    this.#areEpochsDirty = false
+    if (this.#logEnd > 0) await writeProducerSnapshot(this.#deps.disk, this.folder, this.#logEnd, this.#producers.entries())
+    await this.#deps.disk.syncDirectory(this.folder)
+  }
+
+  /** Closes without saving anything: for a partition that is deleted. Waiters are refused. */
+  discard(): Promise<void> {
+    if (this.#state === 'online') this.#end('failed', this.#storageFailed('the partition is deleted'))
+    return this.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #closeSegments(): Promise<void> {
+    this.#writer.stop()
+    await this.#writer.drained()
+    this.#targets.clear()
+    this.generation++
+    await Promise.all(this.#segments.map((segment) => segment.close()))
+  }
+
+  /** Work that nobody waits for; its failure is logged, and what it would have saved is done again by recovery. */
+  #background(event: string, work: () => Promise<void>): void {
+    this.#serial.run(work).catch((error: unknown) => {
+      if (this.#state !== 'online') return
+      this.#deps.log.warn(event, `background work on ${this.folder} failed`, { error })
+    })
+  }
+
+  #stopFlushTimer(): void {
+    this.#flushTimer?.cancel()
+    this.#flushTimer = null
+  }
+
+  #wakeRoom(): void {
+    for (const resolve of this.#roomWaiters.splice(0)) resolve()
+  }
+}
+
+function isFull(error: unknown): boolean {
+  const code = systemCode(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}

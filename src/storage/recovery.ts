@@ -1,0 +1,242 @@
+import { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Disk, DiskFile } from '../io/disk.ts'
+import type { BatchHeader } from '../record/batch.ts'
+import type { BatchRules } from './batch-rules.ts'
+import type { BufferPool } from './buffer-pool.ts'
+import type { EpochCache } from './epoch-cache.ts'
+import { type ProducerState, readEndTransaction } from './producer-state.ts'
+import { findBatch, scanBatches } from './scan.ts'
+import type { Segment } from './segment.ts'
+
+/** Bytes that recovery took away from the end of a log, and why. */
+export interface CutReport {
+  readonly file: string
+  readonly fromPosition: number
+  readonly toPosition: number
+  /** The log now ends at this offset. */
+  readonly atOffset: number
+  readonly reason: string
+  /** Whole batches lay behind the fault: writes reached the disk out of order before the power went. */
+  readonly hadBatchesBehind: boolean
+}
+
+export interface RecoverOptions {
+  /** Base of the first segment to verify. */
+  readonly fromIndex: number
+  readonly isDense: boolean
+  /** Everything below was synced and acknowledged: a fault there is damage, never a torn tail. */
+  readonly recoveryPoint: number
+  readonly maxEpoch: number | null
+  /** The epoch checkpoint was there and whole, so each batch must carry the epoch that it gives. */
+  readonly areEpochsKnown: boolean
+  /** The machine lost power since the last write, so unsynced writes may be there in any combination. */
+  readonly hadPowerCut: boolean
+  /** Bytes past this offset may look whole in memory and not be on disk: they are written again before the sync. */
+  readonly rewriteFrom: number | null
+  readonly indexIntervalBytes: number
+}
+
+export interface RecoverDeps {
+  readonly disk: Disk
+  readonly pool: BufferPool
+  readonly log: Logger
+}
+
+export interface Recovered {
+  readonly segments: Segment[]
+  readonly cuts: CutReport[]
+}
+
+/**
+ * Verifies the segments from `fromIndex` on batch by batch, builds their indexes, producers and epochs anew, cuts a torn tail and
+ * syncs what it kept. Afterwards everything that is left is durable. Throws DATA_DAMAGED when what is wrong is not a torn tail.
+ */
+export async function recoverSegments(
+  deps: RecoverDeps,
+  segments: readonly Segment[],
+  state: { producers: ProducerState; epochs: EpochCache },
+  options: RecoverOptions,
+): Promise<Recovered> {
+  const kept = [...segments]
+  const cuts: CutReport[] = []
+  for (let index = options.fromIndex; index < kept.length; index++) {
+    const segment = kept[index] as Segment
+    const cut = await recoverSegment(deps, segment, kept[index + 1] ?? null, state, options)
+    if (cut === null) continue
+    cuts.push(cut)
+    for (const later of kept.splice(index + 1)) cuts.push(await removeSegment(deps.disk, later, cut))
+  }
+  return { segments: kept, cuts }
+}
+
+async function recoverSegment(
+  deps: RecoverDeps,
+  segment: Segment,
+  next: Segment | null,
+  state: { producers: ProducerState; epochs: EpochCache },
+  options: RecoverOptions,
+): Promise<CutReport | null> {
+  await resetIndexes(segment)
+  const file = segment.log.acquire()
+  try {
+    const sizeBytes = file.sizeBytes
+    const rebuild = new SegmentRebuild(segment, state, options.indexIntervalBytes)
+    const rules: BatchRules = {
+      expectedOffset: segment.baseOffset,
+      isDense: options.isDense,
+      epochFor: options.areEpochsKnown ? (offset) => state.epochs.epochFor(offset) : null,
+      minEpoch: state.epochs.epochFor(segment.baseOffset - 1),
+      maxEpoch: options.maxEpoch,
+    }
+    const scan = await scanBatches(file, deps.pool, { from: 0, to: sizeBytes, rules }, rebuild.add)
+    const fault = scan.fault ?? missingEnd(scan.nextOffset, next, options)
+    segment.nextOffset = scan.nextOffset
+    segment.writtenOffset = scan.nextOffset
+    segment.syncedOffset = scan.nextOffset
+    segment.sizeBytes = scan.endPosition
+    segment.writtenBytes = scan.endPosition
+    let cut: CutReport | null = null
+    if (fault !== null) {
+      cut = await judgeFault(
+        deps,
+        file,
+        segment,
+        next,
+        { position: scan.endPosition, sizeBytes, offset: scan.nextOffset, reason: fault },
+        options,
+      )
+      await file.truncate(scan.endPosition)
+      deps.log.warn('storage.tail_cut', `${segment.log.path} ended in bytes that are no whole batch; they were cut`, { ...cut })
+    }
+    if (options.rewriteFrom !== null && segment.nextOffset > options.rewriteFrom) await rewrite(file, deps.pool, segment.writtenBytes)
+    segment.finishTimeIndexWhenClosed(next !== null && cut === null)
+    await file.datasync()
+    await segment.syncIndexes()
+    return cut
+  } finally {
+    segment.log.release()
+  }
+}
+
+/** A closed segment must reach up to the next one's first offset. */
+function missingEnd(nextOffset: number, next: Segment | null, options: RecoverOptions): string | null {
+  if (next === null || !options.isDense || nextOffset === next.baseOffset) return null
+  return `the file ends at offset ${nextOffset}, the next one starts at ${next.baseOffset}`
+}
+
+interface Fault {
+  readonly position: number
+  readonly sizeBytes: number
+  readonly offset: number
+  readonly reason: string
+}
+
+/** Tells a torn tail from damage; throws for damage. */
+async function judgeFault(
+  deps: RecoverDeps,
+  file: DiskFile,
+  segment: Segment,
+  next: Segment | null,
+  fault: Fault,
+  options: RecoverOptions,
+): Promise<CutReport> {
+  const { path } = segment.log
+  const damaged = (why: string) =>
+    new MoonMQError('DATA_DAMAGED', { path, reason: `byte ${fault.position}, offset ${fault.offset}: ${fault.reason}; ${why}` })
+  if (fault.offset < options.recoveryPoint) {
+    throw damaged(`everything below offset ${options.recoveryPoint} was acknowledged, so this is damage and not a write that was cut short`)
+  }
+  const behind = await findBatch(file, deps.pool, { from: fault.position + 1, to: fault.sizeBytes, minOffset: fault.offset })
+  const hadBatchesBehind = behind >= 0 || (next !== null && next.log.path !== path && next.sizeBytes > 0)
+  // Without a power cut the system keeps every write in order, so nothing can be whole behind a torn write.
+  if (hadBatchesBehind && !options.hadPowerCut) {
+    throw damaged(behind >= 0 ? `a whole batch lies behind it at byte ${behind}` : `${next?.log.path} lies behind it`)
+  }
+  return {
+    file: path,
+    fromPosition: fault.position,
+    toPosition: fault.sizeBytes,
+    atOffset: fault.offset,
+    reason: fault.reason,
+    hadBatchesBehind,
+  }
+}
+
+async function removeSegment(disk: Disk, segment: Segment, cut: CutReport): Promise<CutReport> {
+  const { sizeBytes } = segment
+  await segment.removeFiles(disk)
+  return {
+    file: segment.log.path,
+    fromPosition: 0,
+    toPosition: sizeBytes,
+    atOffset: cut.atOffset,
+    reason: `it lies behind the end of the log in ${cut.file}`,
+    hadBatchesBehind: true,
+  }
+}
+
+async function resetIndexes(segment: Segment): Promise<void> {
+  await segment.index.store.truncate(0)
+  await segment.timeIndex.truncateTo(segment.baseOffset)
+  await segment.txnIndex.reset()
+}
+
+/** After a failed sync the system may hold bytes that it will never write; writing them again makes it. */
+async function rewrite(file: DiskFile, pool: BufferPool, sizeBytes: number): Promise<void> {
+  const chunk = pool.take(1024 * 1024)
+  try {
+    for (let position = 0; position < sizeBytes; ) {
+      const size = await file.read(chunk.subarray(0, Math.min(chunk.length, sizeBytes - position)), position)
+      if (size === 0) break
+      await file.write([chunk.subarray(0, size)], position)
+      position += size
+    }
+  } finally {
+    pool.give(chunk)
+  }
+}
+
+/** Makes a segment's indexes and its share of producers and epochs from its batches, exactly as appending would have. */
+export class SegmentRebuild {
+  readonly #segment: Segment
+  readonly #state: { producers: ProducerState; epochs: EpochCache } | null
+  readonly #indexIntervalBytes: number
+
+  constructor(segment: Segment, state: { producers: ProducerState; epochs: EpochCache } | null, indexIntervalBytes: number) {
+    this.#segment = segment
+    this.#state = state
+    this.#indexIntervalBytes = indexIntervalBytes
+    segment.forgetBatches()
+  }
+
+  readonly add = (header: BatchHeader, position: number, bytes: Buffer, at: number): void => {
+    const segment = this.#segment
+    const { baseOffset } = header
+    segment.accept(
+      {
+        baseOffset,
+        lastOffset: baseOffset + header.lastOffsetDelta,
+        roll: null,
+        position,
+        addsIndexEntry: this.#indexIntervalBytes === 0 || segment.bytesSinceIndexEntry > this.#indexIntervalBytes,
+      },
+      header,
+    )
+    segment.flushIndexesFrom(64 * 1024)
+    if (this.#state !== null) foldBatch(segment, this.#state, header, bytes, at)
+  }
+}
+
+/** Folds a stored batch into producers and epochs, and an aborted transaction into the segment's index where that is built anew. */
+export function foldBatch(
+  segment: Segment | null,
+  state: { producers: ProducerState; epochs: EpochCache },
+  header: BatchHeader,
+  bytes: Buffer,
+  at: number,
+): void {
+  state.epochs.assign(header.leaderEpoch, header.baseOffset)
+  const completed = state.producers.update(header, header.baseOffset, readEndTransaction(bytes, at, header))
+  if (segment !== null && completed?.aborted === true) segment.txnIndex.append(completed)
+}

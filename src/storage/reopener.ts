@@ -1,0 +1,93 @@
+import type { Clock, Timer } from '../core/clock.ts'
+import { isCode } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { TopicPartition } from '../core/types.ts'
+import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
+import type { PartitionLog } from './partition-log.ts'
+
+const FIRST_RETRY_MS = 500
+const MAX_RETRY_MS = 30_000
+/** A full disk counts as having space again when this much can be written and synced. */
+const PROBE_BYTES = 1024 * 1024
+const PROBE_NAME = 'moonmq-space-probe.tmp'
+
+/**
+ * Decides what becomes of a log that failed (DESIGN D5). A full disk: tried again until there is space. A device error: offline until
+ * a restart verifies the files. Anything else, such as a short write: opened again by recovery. Each time the leader epoch rises first.
+ */
+export class Reopener {
+  readonly #disk: Disk
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #timers = new Map<PartitionLog, Timer>()
+  readonly #running = new Set<Promise<void>>()
+  #isClosed = false
+  nextLeaderEpoch: ((partition: TopicPartition) => Promise<number>) | null = null
+
+  constructor(deps: { disk: Disk; clock: Clock; log: Logger }) {
+    this.#disk = deps.disk
+    this.#clock = deps.clock
+    this.#log = deps.log
+  }
+
+  failed(log: PartitionLog, error: unknown): void {
+    const code = systemCode(error)
+    if (code === 'EIO' || code === 'EROFS') {
+      this.#log.error('storage.offline', `${log.folder} stays offline until a restart has verified it`, { code })
+      return
+    }
+    this.#schedule(log, FIRST_RETRY_MS)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const timer of this.#timers.values()) timer.cancel()
+    this.#timers.clear()
+    await Promise.all(this.#running)
+  }
+
+  #schedule(log: PartitionLog, delayMs: number): void {
+    if (this.#isClosed || log.state !== 'failed') return
+    const timer = this.#clock.setTimer(delayMs, () => {
+      this.#timers.delete(log)
+      const run = this.#try(log, delayMs)
+      this.#running.add(run)
+      void run.then(() => this.#running.delete(run))
+    })
+    this.#timers.set(log, timer)
+  }
+
+  /** Never rejects. */
+  async #try(log: PartitionLog, delayMs: number): Promise<void> {
+    try {
+      if (this.nextLeaderEpoch === null) return
+      await this.#expectSpace(log.folder)
+      const leaderEpoch = await this.nextLeaderEpoch({ topic: log.topic, partition: log.partition })
+      await log.reopen(leaderEpoch)
+      this.#log.warn('storage.reopened', `${log.folder} is open again`, { leaderEpoch, logEndOffset: log.logEndOffset })
+    } catch (error) {
+      if (isCode(error, 'DATA_DAMAGED') || systemCode(error) === 'EIO') {
+        this.#log.error('storage.offline', `${log.folder} stays offline until a restart has verified it`, { error })
+        return
+      }
+      this.#log.warn('storage.reopen_failed', `${log.folder} could not be opened again yet`, { error })
+      this.#schedule(log, Math.min(MAX_RETRY_MS, delayMs * 2))
+    }
+  }
+
+  async #expectSpace(folder: string): Promise<void> {
+    const path = `${folder}/${PROBE_NAME}`
+    try {
+      const file = await this.#disk.open(path, 'write')
+      try {
+        await file.write([Buffer.alloc(PROBE_BYTES)], 0)
+        await file.datasync()
+      } finally {
+        await file.close()
+      }
+    } finally {
+      await this.#disk.removeFile(path)
+    }
+  }
+}

@@ -1,0 +1,185 @@
+import { readInt64 } from '../core/int64.ts'
+import { BATCH_HEADER_BYTES } from '../core/limits.ts'
+import type { Disk } from '../io/disk.ts'
+import { AT, type BatchHeader } from '../record/batch.ts'
+import type { AppendPlan, SegmentShape } from './append-plan.ts'
+import { segmentFileName } from './files.ts'
+import type { CachedFile, HandleCache } from './handles.ts'
+import { OffsetIndex } from './offset-index.ts'
+import { TimeIndex } from './time-index.ts'
+import { TxnIndex } from './txn-index.ts'
+
+export interface SegmentOptions {
+  readonly folder: string
+  readonly baseOffset: number
+  /** False: only read, until a truncation makes it the last one. */
+  readonly writable: boolean
+  readonly sizeBytes: number
+  /** Null: the file tells when it is needed. */
+  readonly indexEntries: number | null
+  readonly timeIndexEntries: number | null
+  /** Offset after its last batch. */
+  readonly nextOffset: number
+  readonly createdMs: number
+}
+
+/**
+ * One stretch of a log: the `.log` file, its indexes, and what is known of them. Owns the files; the order in which they become
+ * durable is: log bytes, then indexes when the segment is closed, names before either counts.
+ */
+export class Segment implements SegmentShape {
+  readonly folder: string
+  readonly baseOffset: number
+  readonly log: CachedFile
+  /** Replaced as a whole when they are built again. */
+  index: OffsetIndex
+  timeIndex: TimeIndex
+  readonly txnIndex: TxnIndex
+  readonly createdMs: number
+  /** Bytes given to it, whether written or not. */
+  sizeBytes: number
+  /** Bytes in the file. */
+  writtenBytes: number
+  nextOffset: number
+  writtenOffset: number
+  syncedOffset: number
+  bytesSinceIndexEntry = 0
+  /** Undefined while the first batch has not been looked at. */
+  #rollBaseMs: number | null | undefined
+  /** Largest timestamp and the last offset of its batch; null while only the time index knows it. */
+  maxTimestamp: { timestampMs: number; lastOffset: number } | null = null
+  /** False until the directory was synced after the files appeared. */
+  areNamesDurable = true
+  /** Held open while bytes are written and not synced. */
+  isPinned = false
+  /** Closed, and all of it durable with its indexes: a recovery point may lie behind it. */
+  isFinished = true
+
+  constructor(deps: { disk: Disk; handles: HandleCache }, options: SegmentOptions) {
+    const { folder, baseOffset, writable } = options
+    const file = (kind: 'log' | 'index' | 'timeindex') => deps.handles.file(`${folder}/${segmentFileName(baseOffset, kind)}`, { writable })
+    this.folder = folder
+    this.baseOffset = baseOffset
+    this.log = file('log')
+    this.index = new OffsetIndex(file('index'), baseOffset, options.indexEntries)
+    this.timeIndex = new TimeIndex(file('timeindex'), baseOffset, options.timeIndexEntries)
+    this.txnIndex = new TxnIndex(deps, { path: `${folder}/${segmentFileName(baseOffset, 'txnindex')}`, baseOffset })
+    this.createdMs = options.createdMs
+    this.sizeBytes = options.sizeBytes
+    this.writtenBytes = options.sizeBytes
+    this.nextOffset = options.nextOffset
+    this.writtenOffset = options.nextOffset
+    this.syncedOffset = options.nextOffset
+  }
+
+  static create(deps: { disk: Disk; handles: HandleCache }, options: { folder: string; baseOffset: number; createdMs: number }): Segment {
+    const segment = new Segment(deps, {
+      ...options,
+      writable: true,
+      sizeBytes: 0,
+      indexEntries: 0,
+      timeIndexEntries: 0,
+      nextOffset: options.baseOffset,
+    })
+    segment.areNamesDurable = false
+    segment.isFinished = false
+    segment.maxTimestamp = { timestampMs: -1, lastOffset: options.baseOffset }
+    return segment
+  }
+
+  get rollBaseTimestampMs(): number | null {
+    if (this.#rollBaseMs === undefined) this.#rollBaseMs = this.#firstTimestamp()
+    return this.#rollBaseMs
+  }
+
+  /** Empties what is known of the batches, before a scan tells it anew. */
+  forgetBatches(): void {
+    this.sizeBytes = 0
+    this.bytesSinceIndexEntry = 0
+    this.#rollBaseMs = null
+    this.maxTimestamp = { timestampMs: -1, lastOffset: this.baseOffset }
+  }
+
+  get indexEntries(): number {
+    return this.index.entries
+  }
+
+  get timeIndexEntries(): number {
+    return this.timeIndex.entries
+  }
+
+  /** Takes the batch that `plan` places here. The header's base offset may still be the producer's. */
+  accept(plan: AppendPlan, header: BatchHeader): void {
+    const max = this.largestTimestamp()
+    if (header.maxTimestampMs > max.timestampMs) this.maxTimestamp = { timestampMs: header.maxTimestampMs, lastOffset: plan.lastOffset }
+    if (this.sizeBytes === 0) this.#rollBaseMs = header.maxTimestampMs >= 0 ? header.maxTimestampMs : null
+    if (plan.addsIndexEntry) this.#index(plan.lastOffset, plan.position)
+    this.sizeBytes = plan.position + header.sizeBytes
+    this.bytesSinceIndexEntry += header.sizeBytes
+    this.nextOffset = plan.lastOffset + 1
+  }
+
+  largestTimestamp(): { readonly timestampMs: number; readonly lastOffset: number } {
+    this.maxTimestamp ??= this.timeIndex.last() ?? { timestampMs: -1, lastOffset: this.baseOffset }
+    return this.maxTimestamp
+  }
+
+  /** The entry that tells the segment's largest timestamp once it is closed. */
+  finishTimeIndex(): void {
+    const max = this.largestTimestamp()
+    if (max.timestampMs >= 0) this.timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
+  }
+
+  /** For recovery: a segment with one behind it gets its last time index entry. */
+  finishTimeIndexWhenClosed(isClosed: boolean): void {
+    if (isClosed) this.finishTimeIndex()
+  }
+
+  /** Writes index entries behind the log's bytes, once there are enough of them to be worth a call. */
+  flushIndexesFrom(bytes: number): void {
+    if (this.index.store.pendingBytes >= bytes) this.index.store.flush()
+    if (this.timeIndex.store.pendingBytes >= bytes) this.timeIndex.store.flush()
+  }
+
+  /** Makes all indexes durable. */
+  async syncIndexes(): Promise<void> {
+    await Promise.all([this.index.store.sync(), this.timeIndex.store.sync(), this.txnIndex.sync()])
+  }
+
+  /** Closes every file, once readers are done. Index entries that were not flushed are lost: recovery rebuilds them. */
+  async close(): Promise<void> {
+    if (this.isPinned) {
+      this.isPinned = false
+      this.log.release()
+    }
+    await Promise.all([this.log.discard(), this.index.store.file.discard(), this.timeIndex.store.file.discard(), this.txnIndex.close()])
+  }
+
+  /** Takes every file away. */
+  async removeFiles(disk: Disk): Promise<void> {
+    await this.close()
+    for (const kind of ['log', 'index', 'timeindex', 'txnindex'] as const) {
+      await disk.removeFile(`${this.folder}/${segmentFileName(this.baseOffset, kind)}`)
+    }
+  }
+
+  #firstTimestamp(): number | null {
+    if (this.writtenBytes < BATCH_HEADER_BYTES) return null
+    const bytes = Buffer.alloc(BATCH_HEADER_BYTES)
+    const file = this.log.acquire()
+    try {
+      file.readNow(bytes, 0)
+    } finally {
+      this.log.release()
+    }
+    const timestampMs = readInt64(bytes, AT.maxTimestamp)
+    return timestampMs >= 0 ? timestampMs : null
+  }
+
+  #index(lastOffset: number, position: number): void {
+    this.index.append(lastOffset, position)
+    const max = this.largestTimestamp()
+    if (max.timestampMs >= 0) this.timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
+    this.bytesSinceIndexEntry = 0
+  }
+}

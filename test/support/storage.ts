@@ -1,0 +1,142 @@
+import type { Clock } from '../../src/core/clock.ts'
+import { SystemClock } from '../../src/core/clock.ts'
+import { type LogFields, type Logger, SILENT } from '../../src/core/logger.ts'
+import type { Disk } from '../../src/io/disk.ts'
+import { FixedHost } from '../../src/io/host.ts'
+import { MemoryDisk } from '../../src/io/memory-disk.ts'
+import { type BatchHeader, readBatchHeader } from '../../src/record/batch.ts'
+import { type BatchOptions, buildBatch } from '../../src/record/builder.ts'
+import { LogManager, type LogManagerOptions } from '../../src/storage/log-manager.ts'
+import type { PartitionLog } from '../../src/storage/partition-log.ts'
+import type { LogConfig } from '../../src/storage/types.ts'
+
+export const DATA_FOLDER = '/data'
+export const TOPIC_ID = 'AAAAAAAAQACAAAAAAAAAAQ'
+
+export const LOG_CONFIG: LogConfig = {
+  segmentBytes: 1024 * 1024,
+  segmentMs: 604_800_000,
+  indexIntervalBytes: 4096,
+  indexMaxBytes: 10 * 1024 * 1024,
+  flushMessages: 1,
+  flushMs: Number.MAX_SAFE_INTEGER,
+  maxMessageBytes: 1024 * 1024,
+  timestampType: 'CreateTime',
+}
+
+/** A batch of records with these values, as a producer sends it. */
+export function batchOf(
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number } = {},
+): { batch: Buffer; header: BatchHeader } {
+  const timestampMs = options.timestampMs ?? 1_700_000_000_000
+  const batch = buildBatch(
+    values.map((value) => ({ key: null, value: Buffer.from(value), timestampMs })),
+    options,
+  )
+  return { batch, header: readBatchHeader(batch) }
+}
+
+export interface LogHarness {
+  readonly disk: MemoryDisk
+  readonly manager: LogManager
+  readonly log: PartitionLog
+  readonly lines: RecordedLine[]
+}
+
+export interface RecordedLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
+  readonly event: string
+  readonly text: string
+  readonly fields: LogFields
+}
+
+/** Keeps what is logged. */
+export function recordingLogger(lines: RecordedLine[]): Logger {
+  const at =
+    (level: RecordedLine['level']) =>
+    (event: string, text: string, fields: LogFields = {}) =>
+      void lines.push({ level, event, text, fields })
+  return { ...SILENT, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: () => recordingLogger(lines) }
+}
+
+export interface OpenOptions {
+  readonly disk?: MemoryDisk
+  readonly config?: Partial<LogConfig>
+  readonly manager?: Partial<LogManagerOptions>
+  readonly maxEpoch?: number
+  readonly clock?: Clock
+  /** Which start of the machine this is: another one means that the power went. */
+  readonly boot?: string
+}
+
+/** A log manager on a memory disk with one partition, `t-0`. */
+export async function openHarness(options: OpenOptions = {}): Promise<LogHarness> {
+  const lines: RecordedLine[] = []
+  const clock = options.clock ?? new SystemClock()
+  const disk = options.disk ?? new MemoryDisk({ clock })
+  const manager = await openManager(disk, { clock, lines, ...options })
+  const log = await manager.open({
+    topic: 't',
+    partition: 0,
+    topicId: TOPIC_ID,
+    config: { ...LOG_CONFIG, ...options.config },
+    maxEpoch: options.maxEpoch ?? 100,
+  })
+  return { disk, manager, log, lines }
+}
+
+let nextPid = 100
+
+export function openManager(disk: Disk, options: OpenOptions & { lines?: RecordedLine[] }): Promise<LogManager> {
+  const pid = nextPid++
+  const host = new FixedHost({ pid, bootId: options.boot ?? 'boot-1', processes: new Map([[pid, '1']]) })
+  const deps = { disk, clock: options.clock ?? new SystemClock(), log: recordingLogger(options.lines ?? []), host }
+  return LogManager.open(deps, { dataFolder: DATA_FOLDER, checkpointIntervalMs: 3_600_000, ...options.manager })
+}
+
+/** Appends one batch. */
+export function appendTo(
+  log: PartitionLog,
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number; epoch?: number } = {},
+) {
+  const { batch, header } = batchOf(values, options)
+  return log.append(batch, header, { leaderEpoch: options.epoch ?? 0 })
+}
+
+/** Appends and waits until it is durable. */
+export async function store(
+  log: PartitionLog,
+  values: readonly string[],
+  options: BatchOptions & { timestampMs?: number; epoch?: number } = {},
+) {
+  const appended = appendTo(log, values, options)
+  await log.whenDurable(appended.lastOffset + 1)
+  return appended
+}
+
+/** Base and last offset of every batch that can be read from `offset` on, up to `limit`. */
+export async function readAll(
+  log: PartitionLog,
+  offset = log.logStartOffset,
+  maxBytes = 64 * 1024,
+  limit = log.logEndOffset,
+): Promise<[number, number][]> {
+  const found: [number, number][] = []
+  let next = offset
+  while (next < limit) {
+    const read = await log.read({ offset: next, maxBytes, minOneBatch: true, limitOffset: limit })
+    if (read.sizeBytes === 0) break
+    for (const bytes of read.buffers) {
+      for (let at = 0; at < bytes.length; ) {
+        const header = readBatchHeader(bytes, at, bytes.length)
+        found.push([header.baseOffset, header.baseOffset + header.lastOffsetDelta])
+        at += header.sizeBytes
+      }
+    }
+    next = read.nextOffset
+    read.release()
+  }
+  return found
+}
