@@ -8,6 +8,7 @@ import type { Resource, TopicPartition } from '../core/types.ts'
 import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
+import { NodeLoader } from '../io/loader.ts'
 import { Codecs } from '../record/compression.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
@@ -124,7 +125,7 @@ export class LogManager implements Resource {
         maxBytes: options.tailBytes ?? DEFAULTS.tailBytes,
         maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
       }),
-      codecs: deps.codecs ?? new Codecs(),
+      codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
     }
     this.#reopener = new Reopener({ disk, clock, log })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
