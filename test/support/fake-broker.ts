@@ -1,4 +1,4 @@
-import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
+import { Broker, type BrokerOptions, type GroupsAccess } from '../../src/broker/broker.ts'
 import type { RequestContext } from '../../src/broker/context.ts'
 import type { GroupPort, ProduceOutcome } from '../../src/broker/ports.ts'
 import type { Codecs } from '../../src/broker/produce/inflater.ts'
@@ -67,16 +67,21 @@ export interface FakeBroker {
 }
 
 /** The real broker over logs and metadata in arrays, on virtual time. */
-export async function fakeBroker(options: Partial<BrokerOptions> & { groups?: GroupPort } = {}): Promise<FakeBroker> {
+export async function fakeBroker(
+  options: Partial<BrokerOptions> & { groups?: GroupPort; withGroups?: (access: GroupsAccess) => void } = {},
+): Promise<FakeBroker> {
   const logs = new FakeLogs()
   const metadata = new FakeMetadata()
   const clock = new VirtualClock(NOW_MS)
   const codecs = new FakeCodecs()
-  const { groups, ...rest } = options
+  const { groups, withGroups, ...rest } = options
   const broker = await Broker.open(
     { logs, metadata, clock, codecs, offload: OFFLOAD, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
     { nodeId: 0, settings: new Map(), ...rest },
-    () => groups ?? NO_GROUPS,
+    (access) => {
+      withGroups?.(access)
+      return groups ?? NO_GROUPS
+    },
   )
   return { broker, logs, metadata, clock, codecs }
 }
