@@ -8,6 +8,7 @@ import type { Resource } from '../core/types.ts'
 import type { Metadata } from '../metadata/types.ts'
 import { Cluster } from './cluster.ts'
 import { FetchService } from './fetch/fetch-service.ts'
+import { GroupCoordinator, groupOptions } from './groups/group-shell.ts'
 import { InternalTopic } from './internal-topics.ts'
 import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
@@ -28,7 +29,6 @@ import { RecordProducer } from './produce/record-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
 import { Records } from './records.ts'
 import { BrokerSettings } from './settings.ts'
-import { CONSUMER_OFFSETS, TRANSACTION_STATE } from './topics/names.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
@@ -56,14 +56,9 @@ export interface BrokerOptions {
   readonly maxParkedFetches?: number
 }
 
-/** What the groups are made with. */
-export interface GroupsAccess {
-  readonly topics: TopicPort
-  readonly offsetsTopic: InternalTopic
-  readonly settings: BrokerSettings
-}
-
-const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_STATE])
+const CONSUMER_OFFSETS = '__consumer_offsets'
+/** Internal topics whose folders are made at the first append to each partition. */
+const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, '__transaction_state', '__share_group_state'])
 
 /**
  * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
@@ -78,20 +73,21 @@ export class Broker implements RecordPorts, Resource {
   readonly producers: ProducerPort
   readonly groups: GroupPort
   readonly records: RecordPort
+  readonly #groups: GroupCoordinator
   readonly #partitions: Partitions
   readonly #produce: ProduceService
   readonly #fetch: FetchService
   readonly #unsubscribe: () => void
 
   /** Resolves when the logs of the image are open. A log that does not open is logged and tried again; the others serve. */
-  static async open(deps: BrokerDeps, options: BrokerOptions, makeGroups: (access: GroupsAccess) => GroupPort): Promise<Broker> {
-    const broker = new Broker(deps, options, makeGroups)
+  static async open(deps: BrokerDeps, options: BrokerOptions): Promise<Broker> {
+    const broker = new Broker(deps, options)
     broker.#partitions.apply(deps.metadata.image)
     await broker.#partitions.settled()
     return broker
   }
 
-  private constructor(deps: BrokerDeps, options: BrokerOptions, makeGroups: (access: GroupsAccess) => GroupPort) {
+  private constructor(deps: BrokerDeps, options: BrokerOptions) {
     const { metadata, clock, random, log } = deps
     const { nodeId } = options
     const settings = new BrokerSettings(options.settings)
@@ -112,13 +108,22 @@ export class Broker implements RecordPorts, Resource {
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
-    this.groups = makeGroups({ topics: this.topics, settings, offsetsTopic: this.#offsetsTopic(metadata, settings) })
+    this.#groups = GroupCoordinator.open(
+      { clock, random, log, metrics: deps.metrics, metadata, offsetsTopic: this.#offsetsTopic(metadata, settings) },
+      groupOptions(nodeId, (name) => settings.number(name)),
+    )
+    this.groups = this.#groups
     const producer = new RecordProducer(
       { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
     this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
     this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
+  }
+
+  /** Reads the offsets topic: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
+  loadGroups(): Promise<void> {
+    return this.#groups.startLoading()
   }
 
   #offsetsTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
@@ -139,6 +144,7 @@ export class Broker implements RecordPorts, Resource {
   async close(): Promise<void> {
     this.#unsubscribe()
     this.#fetch.close()
+    await this.#groups.close()
     this.#produce.close()
     await this.#partitions.settled()
   }

@@ -39,7 +39,8 @@ export class InternalTopic {
 
   /** The log of a partition that was written to before, in whatever state it is; undefined: there is nothing to read. */
   async existing(partition: number): Promise<Log | undefined> {
-    return this.#served(partition)?.log
+    const served = this.#served(partition)
+    return served === undefined ? undefined : this.#partitions.existingLog(served)
   }
 
   /** The log of a partition, for appending. Makes the topic and the folder at the first call. */

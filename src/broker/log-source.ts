@@ -1,5 +1,13 @@
+import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Log, LogConfig } from '../storage/types.ts'
+
+export interface OpenPartition extends TopicPartition {
+  readonly topicId: Uuid
+  readonly config: LogConfig
+  /** By the metadata log: no batch on disk may have a higher one. */
+  readonly leaderEpoch: number
+}
 
 /**
  * Where the broker gets its logs from: the log manager of storage, passed in by the composition. The broker decides which logs
@@ -7,12 +15,14 @@ import type { Log, LogConfig } from '../storage/types.ts'
  */
 export interface LogSource {
   /** The log of a partition that is open already, else undefined. */
-  get(topic: string, partition: number): Log | undefined
-  /** Opens the log, making its folder when there is none. Resolves when the folder's name is durable. Throws STORAGE_FAILED. */
-  open(topic: string, partition: number, topicId: Uuid, config: LogConfig): Promise<Log>
+  get(partition: TopicPartition): Log | undefined
+  /** Whether there is a folder for the partition, its log open or not. */
+  exists(partition: TopicPartition): Promise<boolean>
+  /** Opens the log, making its folder when there is none. Resolves when the folder's name is durable. Throws STORAGE_FAILED, DATA_DAMAGED. */
+  open(request: OpenPartition): Promise<Log>
   /**
    * Closes the log and takes its folder out of the way, so that one of the same name can be made at once; resolves when no
    * restart brings it back. The files go away in the background.
    */
-  delete(topic: string, partition: number, topicId: Uuid): Promise<void>
+  delete(partition: TopicPartition): Promise<void>
 }

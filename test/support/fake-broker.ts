@@ -1,6 +1,6 @@
-import { Broker, type BrokerOptions, type GroupsAccess } from '../../src/broker/broker.ts'
+import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
 import type { RequestContext } from '../../src/broker/context.ts'
-import type { GroupPort, ProduceOutcome } from '../../src/broker/ports.ts'
+import type { ProduceOutcome } from '../../src/broker/ports.ts'
 import type { Codecs } from '../../src/broker/produce/inflater.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
@@ -56,8 +56,6 @@ const OFFLOAD: Offload = {
   zstd: null,
 }
 
-const NO_GROUPS = {} as GroupPort
-
 export interface FakeBroker {
   readonly broker: Broker
   readonly logs: FakeLogs
@@ -67,21 +65,14 @@ export interface FakeBroker {
 }
 
 /** The real broker over logs and metadata in arrays, on virtual time. */
-export async function fakeBroker(
-  options: Partial<BrokerOptions> & { groups?: GroupPort; withGroups?: (access: GroupsAccess) => void } = {},
-): Promise<FakeBroker> {
+export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<FakeBroker> {
   const logs = new FakeLogs()
   const metadata = new FakeMetadata()
   const clock = new VirtualClock(NOW_MS)
   const codecs = new FakeCodecs()
-  const { groups, withGroups, ...rest } = options
   const broker = await Broker.open(
     { logs, metadata, clock, codecs, offload: OFFLOAD, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
-    { nodeId: 0, settings: new Map(), ...rest },
-    (access) => {
-      withGroups?.(access)
-      return groups ?? NO_GROUPS
-    },
+    { nodeId: 0, settings: new Map(), ...options },
   )
   return { broker, logs, metadata, clock, codecs }
 }

@@ -1,6 +1,7 @@
-import type { LogSource } from '../../src/broker/log-source.ts'
+import type { LogSource, OpenPartition } from '../../src/broker/log-source.ts'
 import { type Deferred, deferred } from '../../src/core/deferred.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
+import type { TopicPartition } from '../../src/core/types.ts'
 import type { Uuid } from '../../src/core/uuid.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
 import { assignBatch, type BatchHeader } from '../../src/record/batch.ts'
@@ -226,26 +227,33 @@ export class FakeLogs implements LogSource {
     return log
   }
 
-  get(topic: string, partition: number): Log | undefined {
-    return this.logs.get(`${topic}-${partition}`)
+  get(partition: TopicPartition): Log | undefined {
+    return this.logs.get(nameOf(partition))
   }
 
-  async open(topic: string, partition: number, topicId: Uuid, config: LogConfig): Promise<Log> {
+  async exists(partition: TopicPartition): Promise<boolean> {
+    return this.logs.has(nameOf(partition))
+  }
+
+  async open(request: OpenPartition): Promise<Log> {
     if (this.failure !== undefined) throw this.failure
-    const name = `${topic}-${partition}`
-    const log = new FakeLog(topic, partition, topicId, config)
-    this.logs.set(name, log)
-    this.opened.push(name)
+    const log = new FakeLog(request.topic, request.partition, request.topicId, request.config)
+    this.logs.set(nameOf(request), log)
+    this.opened.push(nameOf(request))
     return log
   }
 
-  async delete(topic: string, partition: number, topicId: Uuid): Promise<void> {
-    const name = `${topic}-${partition}`
+  async delete(partition: TopicPartition): Promise<void> {
+    const name = nameOf(partition)
     const log = this.logs.get(name)
-    if (log === undefined || log.topicId !== topicId) return
+    if (log === undefined) return
     log.state = 'closed'
     log.emit('state')
     this.logs.delete(name)
     this.deleted.push(name)
   }
+}
+
+function nameOf({ topic, partition }: TopicPartition): string {
+  return `${topic}-${partition}`
 }

@@ -1,79 +1,22 @@
 import { ZERO_UUID } from '../../src/core/uuid.ts'
-import type { Metadata, MetadataChange, MetadataImage, MetadataRecord, PartitionImage, TopicImage } from '../../src/metadata/types.ts'
+import { emptyImage, ImageBuilder } from '../../src/metadata/image.ts'
+import { registerBroker } from '../../src/metadata/plans.ts'
+import { decodeRecord, encodeRecord } from '../../src/metadata/records.ts'
+import type { Metadata, MetadataChange, MetadataImage, MetadataRecord } from '../../src/metadata/types.ts'
 
-export function emptyImage(): MetadataImage {
-  return {
-    clusterId: ZERO_UUID,
-    nextOffset: 0,
-    topics: new Map(),
-    topicsById: new Map(),
-    brokers: new Map([
-      [0, { id: 0, epoch: 1, incarnationId: ZERO_UUID, fenced: false, inControlledShutdown: false, rack: null, endPoints: [] }],
-    ]),
-    brokerConfigs: new Map(),
-    groupConfigs: new Map(),
-    features: new Map(),
-    nextProducerId: 0,
-  }
+function fold(image: MetadataImage, records: readonly MetadataRecord[]): MetadataImage {
+  const builder = new ImageBuilder(image)
+  for (const record of records) builder.apply(decodeRecord(encodeRecord(record)))
+  return builder.build(image.nextOffset + records.length)
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
-function putTopic(image: MetadataImage, topic: TopicImage): MetadataImage {
-  return {
-    ...image,
-    topics: new Map([...image.topics, [topic.name, topic]]),
-    topicsById: new Map([...image.topicsById, [topic.id, topic]]),
-  }
+/** An image of a cluster with one broker, node 0. */
+export function oneBroker(): MetadataImage {
+  const empty = emptyImage('AAAAAAAAAAAAAAAAAAAAAw')
+  return fold(empty, registerBroker(empty, { nodeId: 0, incarnationId: ZERO_UUID, rack: null, endPoints: [] }).records)
 }
 
-function topicById(image: MetadataImage, id: unknown): TopicImage {
-  const topic = image.topicsById.get(id as string)
-  if (topic === undefined) throw new Error(`no topic ${String(id)}`)
-  return topic
-}
-
-function foldRecord(image: MetadataImage, record: MetadataRecord): MetadataImage {
-  const fields: Fields = record.fields
-  switch (record.name) {
-    case 'TopicRecord': {
-      const name = fields.name as string
-      const topic = { name, id: fields.topicId as string, internal: name.startsWith('__'), partitions: [], config: new Map() }
-      return putTopic(image, topic)
-    }
-    case 'PartitionRecord': {
-      const topic = topicById(image, fields.topicId)
-      const partition: PartitionImage = {
-        partition: fields.partitionId as number,
-        leader: fields.leader as number,
-        leaderEpoch: fields.leaderEpoch as number,
-        partitionEpoch: fields.partitionEpoch as number,
-        replicas: fields.replicas as number[],
-        isr: fields.isr as number[],
-      }
-      return putTopic(image, { ...topic, partitions: [...topic.partitions, partition] })
-    }
-    case 'ConfigRecord': {
-      const topic = image.topics.get(fields.resourceName as string)
-      if (topic === undefined) throw new Error('config of an unknown topic')
-      return putTopic(image, { ...topic, config: new Map([...topic.config, [fields.name as string, fields.value as string]]) })
-    }
-    case 'RemoveTopicRecord': {
-      const gone = topicById(image, fields.topicId)
-      const topics = new Map(image.topics)
-      const topicsById = new Map(image.topicsById)
-      topics.delete(gone.name)
-      topicsById.delete(gone.id)
-      return { ...image, topics, topicsById }
-    }
-    case 'ProducerIdsRecord':
-      return { ...image, nextProducerId: fields.nextProducerId as number }
-    default:
-      throw new Error(`the fake knows no ${record.name}`)
-  }
-}
-
-/** A metadata log in memory: each change is committed in a microtask. */
+/** The real plans and the real fold without a log: each change is committed in a microtask. */
 export class FakeMetadata implements Metadata {
   image: MetadataImage
   changes = 0
@@ -82,7 +25,7 @@ export class FakeMetadata implements Metadata {
   readonly #listeners = new Set<(before: MetadataImage, after: MetadataImage) => void>()
   #tail: Promise<unknown> = Promise.resolve()
 
-  constructor(image: MetadataImage = emptyImage()) {
+  constructor(image: MetadataImage = oneBroker()) {
     this.image = image
   }
 
@@ -91,7 +34,7 @@ export class FakeMetadata implements Metadata {
       if (this.failure !== undefined) throw this.failure
       const change = plan(this.image)
       const before = this.image
-      this.image = { ...change.records.reduce(foldRecord, before), nextOffset: before.nextOffset + change.records.length }
+      this.image = fold(before, change.records)
       this.changes++
       for (const listener of this.#listeners) listener(before, this.image)
       return change.result

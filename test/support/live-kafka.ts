@@ -1,5 +1,4 @@
 import { Broker } from '../../src/broker/broker.ts'
-import type { GroupPort } from '../../src/broker/ports.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { SeededRandom } from '../../src/core/random.ts'
@@ -25,7 +24,7 @@ export interface LiveKafka extends AsyncDisposable {
 
 /** The shared listener and the Kafka door on a port of the machine, the real broker behind them, its logs in arrays. */
 export async function liveKafka(
-  options: { groups?: GroupPort; apis?: readonly AnyApi[]; door?: Partial<KafkaDoorOptions>; settings?: Record<string, string> } = {},
+  options: { apis?: readonly AnyApi[]; door?: Partial<KafkaDoorOptions>; settings?: Record<string, string> } = {},
 ): Promise<LiveKafka> {
   const clock = new SystemClock()
   const log = new LinesLogger()
@@ -34,8 +33,8 @@ export async function liveKafka(
   const broker = await Broker.open(
     { logs, metadata: new FakeMetadata(), clock, random, log, metrics: NO_METRICS, codecs: new FakeCodecs(), offload: new InlineOffload() },
     { nodeId: 0, settings: new Map(Object.entries(options.settings ?? {})) },
-    () => options.groups ?? ({} as GroupPort),
   )
+  await broker.loadGroups()
   const apis = options.apis === undefined ? {} : { apis: options.apis }
   const door = new KafkaDoor({ broker, clock, log, metrics: NO_METRICS, ...apis }, { ...DEFAULT_KAFKA_DOOR, ...options.door })
   const listeners = await Listeners.open(

@@ -1,12 +1,10 @@
 import { MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
+import { allocateProducerIds } from '../../metadata/plans.ts'
 import type { Metadata } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { ProducerPort } from '../ports.ts'
-import { producerIdsPlan } from '../topics/plans.ts'
 
-/** Ids that one record of the metadata log takes, as Kafka's controller does. */
-const BLOCK_IDS = 1000
 /** Ids left when the next block is asked for, so that nobody waits for the sync of its record. */
 const RESERVE_BELOW = 500
 /** The largest id that every protocol and the API can carry (DESIGN D12). */
@@ -67,8 +65,9 @@ export class ProducerIds implements ProducerPort {
   }
 
   async #reserveBlock(): Promise<void> {
-    const first = await this.#metadata.change(producerIdsPlan(this.#nodeId, BLOCK_IDS))
-    if (first + BLOCK_IDS > LAST_ID) throw new MoonMQError('INTERNAL', { reason: 'all producer ids are used up' })
-    this.#reserve = { next: first, end: first + BLOCK_IDS }
+    const nodeId = this.#nodeId
+    const { firstProducerId, count } = await this.#metadata.change((image) => allocateProducerIds(image, { nodeId }))
+    if (firstProducerId + count > LAST_ID) throw new MoonMQError('INTERNAL', { reason: 'all producer ids are used up' })
+    this.#reserve = { next: firstProducerId, end: firstProducerId + count }
   }
 }

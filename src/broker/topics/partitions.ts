@@ -160,6 +160,13 @@ export class Partitions {
     this.openLog(partition).catch(() => {})
   }
 
+  /** The log of a partition whose topic is lazy, if somebody made it before. */
+  async existingLog(partition: ServedPartition): Promise<Log | undefined> {
+    if (partition.log !== undefined) return partition.log
+    const isThere = await this.#logs.exists({ topic: partition.topic.name, partition: partition.partition })
+    return isThere || partition.log !== undefined ? this.openLog(partition) : undefined
+  }
+
   /** The log of a partition whose topic is lazy, made at the first call. */
   openLog(partition: ServedPartition): Promise<Log> {
     if (partition.log !== undefined) return Promise.resolve(partition.log)
@@ -222,7 +229,7 @@ export class Partitions {
   #grow(topic: ServedTopic): void {
     const fresh: ServedPartition[] = []
     for (const image of topic.image.partitions.slice(topic.partitions.length)) {
-      const log = this.#logs.get(topic.name, image.partition)
+      const log = this.#logs.get({ topic: topic.name, partition: image.partition })
       const known = log !== undefined && log.topicId === topic.id ? log : undefined
       const served: ServedPartition = { topic, partition: image.partition, image, log: known, failure: undefined, failedAtMs: 0 }
       topic.partitions.push(served)
@@ -250,7 +257,13 @@ export class Partitions {
     if (partition.log !== undefined) return partition.log
     if (topic.removed) throw new MoonMQError('TOPIC_MISSING', { topic: topic.name })
     try {
-      const log = await this.#logs.open(topic.name, partition.partition, topic.id, topic.settings.log)
+      const log = await this.#logs.open({
+        topic: topic.name,
+        partition: partition.partition,
+        topicId: topic.id,
+        config: topic.settings.log,
+        leaderEpoch: partition.image.leaderEpoch,
+      })
       // The settings may have changed while the files were opened.
       if (log.config !== topic.settings.log) log.reconfigure(topic.settings.log)
       partition.log = log
@@ -291,7 +304,7 @@ export class Partitions {
     const { topic } = partition
     if (partition.log === undefined && this.#options.lazyTopics.has(topic.name)) return
     try {
-      await this.#logs.delete(topic.name, partition.partition, topic.id)
+      await this.#logs.delete({ topic: topic.name, partition: partition.partition })
     } catch (error) {
       // The record of the deletion is durable: the next start finds a folder that the image does not have and sets it aside.
       this.#log.error('partition.delete_failed', `${topic.name}-${partition.partition} could not be removed: ${String(error)}`, {

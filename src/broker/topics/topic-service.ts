@@ -1,17 +1,16 @@
 import { checkTopicSetting } from '../../config/topic-settings.ts'
 import { MoonMQError } from '../../core/errors.ts'
-import { MAX_PARTITIONS_PER_TOPIC } from '../../core/limits.ts'
 import type { Random } from '../../core/random.ts'
 import { newUuid, type Uuid } from '../../core/uuid.ts'
+import { checkTopicName, isInternalTopic } from '../../metadata/names.ts'
+import { type CreateTopicPlan, createPartitions, createTopic, deleteTopic } from '../../metadata/plans.ts'
 import type { Metadata, TopicImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { ConfigValue, CreateTopic, TopicPort } from '../ports.ts'
 import type { BrokerSettings } from '../settings.ts'
 import { describeBrokerConfig, describeTopicConfig } from './describe-config.ts'
-import { checkCollision, checkTopicName, INTERNAL_TOPICS } from './names.ts'
 import type { PartitionChooser } from './partitioner.ts'
 import type { Partitions } from './partitions.ts'
-import { createPartitionsPlan, createTopicPlan, deleteTopicPlan, type NewTopic } from './plans.ts'
 
 export interface TopicDeps {
   readonly metadata: Metadata
@@ -69,18 +68,10 @@ export class TopicService implements TopicPort {
   async create(context: RequestContext, topic: CreateTopic, options?: { validateOnly?: boolean }): Promise<TopicImage> {
     checkTopicName(topic.name)
     this.#refuseInternal(context, topic.name)
-    const fresh = this.#planned(topic)
-    const plan = createTopicPlan(fresh)
-    if (options?.validateOnly === true) {
-      checkCollision(topic.name, this.#metadata.image)
-      plan(this.#metadata.image)
-      return previewOf(fresh)
-    }
-    await this.#metadata.change((image) => {
-      checkCollision(topic.name, image)
-      return plan(image)
-    })
-    return this.#ready(topic.name, fresh.id)
+    const planned = this.#planned(topic)
+    if (options?.validateOnly === true) return createTopic(this.#metadata.image, planned).result
+    await this.#metadata.change((image) => createTopic(image, planned))
+    return this.#ready(topic.name, planned.id)
   }
 
   async ensure(context: RequestContext, name: string): Promise<TopicImage> {
@@ -105,19 +96,16 @@ export class TopicService implements TopicPort {
 
   async delete(context: RequestContext, name: string): Promise<TopicImage> {
     this.#refuseInternal(context, name)
-    const removed = await this.#metadata.change(deleteTopicPlan(name))
+    const removed = await this.#metadata.change((image) => deleteTopic(image, name))
     this.#chooser.forget(name)
     return removed
   }
 
   async createPartitions(context: RequestContext, name: string, total: number, options?: { validateOnly?: boolean }): Promise<TopicImage> {
     this.#refuseInternal(context, name)
-    const plan = createPartitionsPlan(name, total, () => [this.#nodeId])
-    if (options?.validateOnly === true) {
-      plan(this.#metadata.image)
-      return this.get(name)
-    }
-    const id = await this.#metadata.change(plan)
+    const request = { topic: name, total }
+    if (options?.validateOnly === true) return createPartitions(this.#metadata.image, request).result
+    const { id } = await this.#metadata.change((image) => createPartitions(image, request))
     return this.#ready(name, id)
   }
 
@@ -140,7 +128,7 @@ export class TopicService implements TopicPort {
 
   #refuseInternal(context: RequestContext, name: string): void {
     if (context.protocol === 'internal') return
-    if (INTERNAL_TOPICS.has(name) || this.find(name)?.internal === true) throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
+    if (isInternalTopic(name)) throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
   }
 
   /** The topic with its logs open. It may be gone again already. */
@@ -152,35 +140,20 @@ export class TopicService implements TopicPort {
     return topic
   }
 
-  /** Resolves what the client left open, and checks the rest. */
-  #planned(topic: CreateTopic): NewTopic {
-    const config = checkedConfig(topic.config)
-    const id = newUuid(this.#random)
-    if (topic.assignments.size > 0) return { name: topic.name, id, config, replicas: this.#assigned(topic) }
-    const partitions = topic.partitions === -1 ? this.#settings.number('num.partitions') : topic.partitions
-    if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS_PER_TOPIC) {
-      const reason = `the number must be 1..${MAX_PARTITIONS_PER_TOPIC}`
-      throw new MoonMQError('PARTITION_COUNT_INVALID', { topic: topic.name, partitions, reason })
-    }
-    const factor = topic.replicationFactor === -1 ? this.#settings.number('default.replication.factor') : topic.replicationFactor
-    if (factor !== 1) throw new MoonMQError('REPLICATION_FACTOR_INVALID', { factor, brokers: 1 })
-    return { name: topic.name, id, config, replicas: Array.from({ length: partitions }, () => [this.#nodeId]) }
-  }
-
-  #assigned(topic: CreateTopic): readonly (readonly number[])[] {
-    const refuse = (reason: string) => new MoonMQError('REPLICA_ASSIGNMENT_INVALID', { reason })
-    if (topic.partitions !== -1 || topic.replicationFactor !== -1) {
+  /** Puts in what the client left open, and checks the settings; the rest is checked against the image. */
+  #planned(topic: CreateTopic): CreateTopicPlan {
+    const { name, assignments } = topic
+    if (assignments.size > 0 && (topic.partitions !== -1 || topic.replicationFactor !== -1)) {
       throw new MoonMQError('INVALID_REQUEST', { reason: 'give either an assignment or numbers of partitions and replicas, not both' })
     }
-    if (topic.assignments.size > MAX_PARTITIONS_PER_TOPIC) throw refuse(`more than ${MAX_PARTITIONS_PER_TOPIC} partitions`)
-    const replicas: (readonly number[])[] = []
-    for (let partition = 0; partition < topic.assignments.size; partition++) {
-      const brokers = topic.assignments.get(partition)
-      if (brokers === undefined) throw refuse(`partitions must be numbered from 0 without gaps; ${partition} is missing`)
-      if (brokers.length !== 1 || brokers[0] !== this.#nodeId) throw refuse(`partition ${partition} can only be on broker ${this.#nodeId}`)
-      replicas.push(brokers)
+    return {
+      name,
+      id: newUuid(this.#random),
+      partitions: topic.partitions === -1 ? this.#settings.number('num.partitions') : topic.partitions,
+      replicationFactor: topic.replicationFactor === -1 ? this.#settings.number('default.replication.factor') : topic.replicationFactor,
+      assignments,
+      config: checkedConfig(topic.config),
     }
-    return replicas
   }
 }
 
@@ -200,16 +173,4 @@ function checkedConfig(config: ReadonlyMap<string, string | null>): ReadonlyMap<
     checked.set(name, stored)
   }
   return checked
-}
-
-function previewOf(topic: NewTopic): TopicImage {
-  const partitions = topic.replicas.map((replicas, partition) => ({
-    partition,
-    leader: replicas[0] ?? -1,
-    leaderEpoch: 0,
-    partitionEpoch: 0,
-    replicas,
-    isr: replicas,
-  }))
-  return { name: topic.name, id: topic.id, internal: false, partitions, config: topic.config }
 }

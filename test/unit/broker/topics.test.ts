@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { CreateTopic } from '../../../src/broker/ports.ts'
 import { MoonMQError } from '../../../src/core/errors.ts'
-import { fnv1a, murmur2 } from '../../../src/core/hash.ts'
+import { coordinatorPartition, fnv1a, murmur2 } from '../../../src/core/hash.ts'
 import { batchOf, contextOf, createTopic, fakeBroker, produceOne } from '../../support/fake-broker.ts'
 
 function topicOf(name: string, overrides: Partial<CreateTopic> = {}): CreateTopic {
@@ -135,18 +135,27 @@ describe('topics: change and delete', () => {
     await assert.rejects(broker.topics.delete(contextOf(), '__consumer_offsets'), code('TOPIC_FORBIDDEN'))
   })
 
-  it('the offsets topic gets folders at the first append only', async () => {
-    let topic:
-      | { open(partition: number): Promise<unknown>; partitionCount: number; existing(partition: number): Promise<unknown> }
-      | undefined
-    const { broker, logs } = await fakeBroker({ withGroups: (access) => (topic = access.offsetsTopic) })
-    assert.equal(topic?.partitionCount, 50)
-    assert.equal(await topic?.existing(7), undefined)
-    await Promise.all([topic?.open(7), topic?.open(7), topic?.open(9)])
-    assert.deepEqual(logs.opened.sort(), ['__consumer_offsets-7', '__consumer_offsets-9'])
+  it('the offsets topic gets a folder for a partition at its first commit', async () => {
+    const { broker, logs } = await fakeBroker()
+    await broker.loadGroups()
+    const value = { offset: 3, leaderEpoch: -1, metadata: '' }
+    await createTopic(broker, 'orders')
+    const commit = (group: string) =>
+      broker.groups.commit(contextOf(), {
+        group,
+        generation: -1,
+        memberId: '',
+        instanceId: null,
+        offsets: [{ topic: 'orders', partition: 0, value }],
+        durable: true,
+      })
+    assert.deepEqual(await Promise.all([commit('a'), commit('a'), commit('b')]), [[null], [null], [null]])
+    const expected = ['a', 'b'].map((group) => `__consumer_offsets-${coordinatorPartition(group, 50)}`)
+    assert.deepEqual(logs.opened.filter((name) => name !== 'orders-0').sort(), expected.sort())
     assert.equal(broker.topics.get('__consumer_offsets').config.get('cleanup.policy'), 'compact')
-    assert.equal(logs.at('__consumer_offsets', 7).config.flushMessages, 1)
-    assert.notEqual(await topic?.existing(7), undefined)
+    assert.equal(broker.topics.get('__consumer_offsets').partitions.length, 50)
+    const committed = await broker.groups.committed(contextOf(), { group: 'a', topics: null })
+    assert.equal(committed[0]?.value?.offset, 3)
   })
 })
 
