@@ -179,10 +179,13 @@ export class FakeOffsetsTopic implements OffsetsTopic {
     return 0
   }
 
-  /** The topic as a restart finds it. */
+  /** The topic as a restart finds it; what still waits for the old one is refused. */
   reopened(): FakeOffsetsTopic {
     const topic = new FakeOffsetsTopic(this.partitionCount)
-    for (const [partition, log] of this.logs) topic.logs.set(partition, log.reopened())
+    for (const [partition, log] of this.logs) {
+      topic.logs.set(partition, log.reopened())
+      log.fail()
+    }
     return topic
   }
 

@@ -36,10 +36,14 @@ export class Watched<T> {
   value: T | undefined
   error: unknown
 
+  /** Called the moment the value arrives. */
+  onValue: (value: T) => void = () => {}
+
   constructor(promise: Promise<T>) {
     promise.then(
       (value) => {
         this.value = value
+        this.onValue(value)
       },
       (error: unknown) => {
         this.error = error

@@ -26,6 +26,8 @@ export class GroupEntry {
   stateChangedAtMs: number
   /** Everything that the log holds of the group is below this offset. */
   endOffset = 0
+  /** The last answer that waits for the disk, settled when it was given; null when none does. */
+  answering: Promise<void> | null = null
   readonly #parked = new Map<number, Parked>()
   #timer: Timer | null = null
   #timerAtMs = Number.POSITIVE_INFINITY

@@ -272,20 +272,25 @@ export class GroupShard {
     entry.stored = true
   }
 
-  /** A refusal goes at once; anything else when the generation that it speaks of is on disk. */
+  /** A refusal goes at once; anything else, in order, when the generation that it speaks of is on disk. */
   #answer(entry: GroupEntry, effect: Extract<GroupEffect, { kind: 'joined' | 'synced' }>): void {
     const parked = entry.take(effect.ticket)
     if (parked === undefined) return
     const refused = effect.kind === 'joined' ? effect.result.error !== null : effect.result instanceof MoonMQError
-    const waiting = refused ? undefined : this.whenDurable(entry)
+    const waiting = refused ? undefined : (this.whenDurable(entry) ?? entry.answering ?? undefined)
     if (waiting === undefined) {
       parked.settle(effect.result)
       return
     }
-    waiting.then(
+    const answering = waiting.then(
       () => parked.settle(effect.result),
       (error: unknown) => parked.settle(parked.kind === 'join' ? joinRefused(asMoonMQError(error), parked.memberId) : asMoonMQError(error)),
     )
+    // What is durable by now still waits for the answers before it, so nobody is told an older generation after a newer one.
+    entry.answering = answering
+    void answering.finally(() => {
+      if (entry.answering === answering) entry.answering = null
+    })
   }
 
   // ---- the end --------------------------------------------------------------------------------------------------------------
