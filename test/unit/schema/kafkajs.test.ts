@@ -78,7 +78,7 @@ const REQUESTS: readonly (readonly [folder: string, args: Record<string, unknown
   ],
   ['syncGroup', { groupId: 'g', generationId: 1, memberId: 'm', groupAssignment: [{ memberId: 'm', memberAssignment: Buffer.from('a') }] }],
   ['heartbeat', { groupId: 'g', groupGenerationId: 1, memberId: 'm' }],
-  ['leaveGroup', { groupId: 'g', members: [{ memberId: 'm', groupInstanceId: null }] }],
+  ['leaveGroup', { groupId: 'g', memberId: 'm', members: [{ memberId: 'm', groupInstanceId: null }] }],
   [
     'offsetCommit',
     {
