@@ -1,6 +1,6 @@
 /**
  * Work that is too long for a turn of the event loop. `io/offload` runs it in the thread pool; a simulation runs it inline.
- * Inflating stops at `maxBytes` and never takes memory beyond it; too much output and damaged input are CORRUPT_BATCH.
+ * Inflating stops at `maxBytes` and never takes memory beyond it: INFLATED_TOO_LARGE. Damaged input is CORRUPT_BATCH.
  */
 export interface Offload {
   /** Inflates gzip bytes (RFC 1952), one member or several. */

@@ -118,6 +118,6 @@ function chunkFor(size: number): number {
 
 function inflateError(codec: string, error: unknown, maxBytes: number): MoonMQError {
   const code = systemCode(error)
-  const reason = code === 'ERR_BUFFER_TOO_LARGE' ? `it inflates to more than ${maxBytes} bytes` : `${code ?? 'an unknown error'}`
-  return new MoonMQError('CORRUPT_BATCH', { reason: `${codec}: ${reason}` }, error)
+  if (code === 'ERR_BUFFER_TOO_LARGE') return new MoonMQError('INFLATED_TOO_LARGE', { limit: maxBytes }, error)
+  return new MoonMQError('CORRUPT_BATCH', { reason: `${codec}: ${code ?? 'an unknown error'}` }, error)
 }

@@ -8,7 +8,7 @@ import { recordsSection } from '../../record/record.ts'
 export interface Codecs {
   /** Undefined when the codec can be used at once; else resolves when it is loaded. Throws UNSUPPORTED_COMPRESSION. */
   ready(codec: number): Promise<void> | undefined
-  /** Throws INVALID_RECORD beyond `maxBytes`, before they are taken, and when the bytes are not what the codec writes. */
+  /** Throws INFLATED_TOO_LARGE beyond `maxBytes`, before they are taken, and CORRUPT_BATCH when the bytes are not what the codec writes. */
   inflate(codec: number, bytes: Buffer, maxBytes: number): Buffer
   deflate(codec: number, bytes: Buffer): Buffer
 }
