@@ -84,6 +84,7 @@ export class LogManager implements Resource {
   readonly #lock: DataFolderLock
   readonly #hadPowerCut: boolean
   readonly #logs = new Map<string, PartitionLog>()
+  readonly #opening = new Map<string, Promise<PartitionLog>>()
   /** Last known offsets by topic id and partition, of logs that are not open too. */
   readonly #recoveryPoints = new Map<string, PartitionOffset>()
   readonly #logStarts = new Map<string, PartitionOffset>()
@@ -178,12 +179,28 @@ export class LogManager implements Resource {
    */
   async open(request: OpenLogRequest): Promise<PartitionLog> {
     this.#expectOpen()
-    const known = this.get(request)
+    const name = partitionFolderName(request)
+    const opening = this.#opening.get(name)
+    if (opening !== undefined) return opening
+    const known = this.#logs.get(name)
     if (known !== undefined) return known
+    const open = this.#openOnce(name, request)
+    this.#opening.set(name, open)
+    try {
+      return await open
+    } finally {
+      this.#opening.delete(name)
+    }
+  }
+
+  async #openOnce(name: string, request: OpenLogRequest): Promise<PartitionLog> {
     try {
       const log = await this.#open(request)
-      this.#expectOpen()
-      this.#logs.set(partitionFolderName(request), log)
+      this.#logs.set(name, log)
+      if (this.#isClosed) {
+        await log.close()
+        this.#expectOpen()
+      }
       return log
     } catch (error) {
       if (isCode(error, 'DATA_DAMAGED')) {
@@ -219,22 +236,27 @@ export class LogManager implements Resource {
       if (isDeletedFolder(entry.name)) this.#removeLater(entry.name)
       const partition = parsePartitionFolderName(entry.name)
       if (partition === null || this.get(partition) !== undefined) continue
-      const topicId = await folderTopicId(this.#loadDeps(), `${this.dataFolder}/${entry.name}`)
+      const topicId = await folderTopicId(this.deps, `${this.dataFolder}/${entry.name}`)
       const verdict = judge(partition, topicId)
       if (verdict === 'deleted') await this.#markDeleted(partition, topicId ?? ZERO_UUID)
       else if (verdict === 'unknown') await this.#setAside(partition, topicId ?? ZERO_UUID)
     }
   }
 
-  /** Closes a log and takes its folder out of sight, durably, when it resolves; the files go in the background. */
-  async delete(partition: TopicPartition): Promise<void> {
+  /**
+   * Closes a log and takes its folder out of sight, durably when it resolves; the files go in the background. Also for a partition that
+   * could not be opened. Nothing happens when the folder is missing or belongs to another topic of the same name.
+   */
+  async delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
     const log = this.get(partition)
-    if (log === undefined) return
+    if (log !== undefined && log.topicId !== topicId) return
     this.#logs.delete(partitionFolderName(partition))
-    this.#recoveryPoints.delete(offsetKey(log.topicId, log.partition))
-    this.#logStarts.delete(offsetKey(log.topicId, log.partition))
-    await log.discard()
-    await this.#markDeleted(partition, log.topicId)
+    this.#recoveryPoints.delete(offsetKey(topicId, partition.partition))
+    this.#logStarts.delete(offsetKey(topicId, partition.partition))
+    await log?.discard()
+    const folder = this.#folder(partition)
+    if (!(await this.exists(partition)) || (await folderTopicId(this.deps, folder)) !== topicId) return
+    await this.#markDeleted(partition, topicId)
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */
@@ -302,6 +324,9 @@ export class LogManager implements Resource {
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
       },
+      onTruncate: async (offset) => {
+        await this.#checkpoints.run(() => this.#lowerRecoveryPoint(request, offset))
+      },
       onFailed: (log, error) => {
         if (request.onFailed !== undefined) request.onFailed(error)
         else this.#reopener.failed(log, error)
@@ -313,17 +338,17 @@ export class LogManager implements Resource {
   async #prepareFolder(request: OpenLogRequest, folder: string, hadRecords: boolean): Promise<boolean> {
     const isThere = (await this.#deps.disk.stat(folder)) !== null
     if (isThere) {
-      const topicId = await folderTopicId(this.#loadDeps(), folder)
+      const topicId = await folderTopicId(this.deps, folder)
       if (topicId === request.topicId) return true
       if (topicId !== null) await this.#setAside(request, topicId)
       else {
-        await createLogFolder(this.#loadDeps(), folder, request.topicId)
+        await createLogFolder(this.deps, folder, request.topicId)
         return true
       }
     }
     if (hadRecords)
       throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })
-    await createLogFolder(this.#loadDeps(), folder, request.topicId)
+    await createLogFolder(this.deps, folder, request.topicId)
     return false
   }
 
@@ -355,6 +380,15 @@ export class LogManager implements Resource {
     void removal.then(() => this.#removals.delete(removal))
   }
 
+  /** A checkpoint must never be ahead of its log, not even while the log is cut. */
+  async #lowerRecoveryPoint(request: OpenLogRequest, offset: number): Promise<void> {
+    const { topicId, partition } = request
+    const known = this.#recoveryPoints.get(offsetKey(topicId, partition))
+    if (known === undefined || known.offset <= offset) return
+    this.#recoveryPoints.set(offsetKey(topicId, partition), { topicId, partition, offset })
+    await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+  }
+
   async #saveOffsets(): Promise<number> {
     for (const log of this.#logs.values()) {
       const { topicId, partition } = log
@@ -379,10 +413,6 @@ export class LogManager implements Resource {
 
   #folder(partition: TopicPartition): string {
     return `${this.dataFolder}/${partitionFolderName(partition)}`
-  }
-
-  #loadDeps() {
-    return this.deps
   }
 
   #expectOpen(): void {

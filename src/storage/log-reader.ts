@@ -16,6 +16,8 @@ export interface ReadableLog {
   readonly isDense: boolean
   readonly indexIntervalBytes: number
   epochFor(offset: number): number
+  /** From the beginning, with its checks of the range: for a read that was overtaken by a change of the log. */
+  read(request: ReadRequest): LogRead | Promise<LogRead>
 }
 
 /** Where an earlier read ended; the next read of the same consumer begins there. */
@@ -108,7 +110,7 @@ export class LogReader {
     const result = await this.#runLater(segment, read)
     if (this.#log.generation !== generation) {
       if (result.kind === 'read') result.read.release()
-      return this.#readFrom(segmentIndexFor(this.#log.segments, request.offset), request, false)
+      return this.#log.read(request)
     }
     const outcome = this.#conclude(index, segment, start, result, request)
     if (outcome.kind === 'read') return outcome.read
@@ -227,8 +229,10 @@ export class LogReader {
   }
 
   #readFailed(error: unknown): MoonMQError {
-    if (error instanceof MoonMQError) return error
-    return new MoonMQError('STORAGE_FAILED', { ...this.#name, reason: String(error) }, error)
+    const isOurs = error instanceof MoonMQError
+    if (isOurs && error.code !== 'CLOSED') return error
+    const { topic, partition } = this.#name
+    return new MoonMQError('STORAGE_FAILED', { topic, partition, reason: isOurs ? 'the log is being opened again' : String(error) }, error)
   }
 }
 

@@ -1,5 +1,5 @@
 import { defined } from '../core/assert.ts'
-import type { Clock, Timer } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
@@ -17,14 +17,13 @@ import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
 import { rebuildIndexes } from './index-rebuild.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
+import { LogDurability } from './log-durability.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
-import { OffsetWaiters } from './offset-waiters.ts'
 import { encodeProducerSnapshot, producerSnapshotName, removeOldProducerSnapshots, writeProducerSnapshot } from './producer-snapshot.ts'
 import { type ProducerState, readEndTransaction } from './producer-state.ts'
 import type { CutReport } from './recovery.ts'
 import { Segment } from './segment.ts'
-import { SegmentTarget } from './segment-target.ts'
 import { Tail, type TailMemory } from './tail.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
 import { cutFiles } from './truncate.ts'
@@ -66,6 +65,8 @@ export interface LogOptions {
   readonly isDense?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */
   readonly maxQueuedBytes?: number
+  /** Makes the checkpoint forget what lies behind `offset`, durably, before a truncation takes it away. */
+  readonly onTruncate?: (offset: number) => Promise<void>
   /** The log failed. Called once for each failure, in the turn that found it. */
   readonly onFailed?: (log: PartitionLog, error: unknown) => void
 }
@@ -73,7 +74,6 @@ export interface LogOptions {
 const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Index entries are written behind in parts of this size. */
 const INDEX_FLUSH_BYTES = 8 * 1024
-const NO_TIMER_FROM_MS = 2 ** 31
 
 /**
  * The log of one partition (DESIGN section 5). An append gives offsets, updates what the log knows and queues, all in one turn; the
@@ -97,9 +97,6 @@ export class PartitionLog implements Log, ReadableLog {
   #failure: unknown = null
 
   #segments: Segment[] = []
-  #targets = new Map<Segment, SegmentTarget>()
-  /** Segments with bytes that are not synced, oldest first; the active one is the last. */
-  #unsynced: Segment[] = []
   #producers!: ProducerState
   #epochs!: EpochCache
   #cuts: readonly CutReport[] = []
@@ -110,20 +107,12 @@ export class PartitionLog implements Log, ReadableLog {
 
   #logStart = 0
   #logEnd = 0
-  #written = 0
-  #synced = 0
-  #durable = 0
-  #highWatermark = 0
-  #syncWanted = 0
-  #recordsSinceSync = 0
-  #flushTimer: Timer | null = null
   generation = 0
 
   readonly tail: Tail
   readonly #reader: LogReader
   #writer: LogWriter
-  readonly #durableWaiters = new OffsetWaiters()
-  readonly #syncWaiters = new OffsetWaiters()
+  readonly #durability: LogDurability
   #roomWaiters: (() => void)[] = []
   readonly #watchers = new Set<(event: LogEvent) => void>()
   /** Closing segments, truncation, reopening: one after another. */
@@ -142,6 +131,11 @@ export class PartitionLog implements Log, ReadableLog {
     this.tail = new Tail(deps.tailMemory)
     this.#reader = new LogReader(deps, this, options, (segment, reason) => this.#indexDamaged(segment, reason))
     this.#writer = this.#newWriter()
+    this.#durability = new LogDurability(deps, {
+      config: () => this.#config,
+      advanced: () => this.#tell('advance'),
+      failed: (error) => this.#fail(error),
+    })
   }
 
   /** Opens the log in `options.folder`, which exists. Everything that it then holds is durable. Throws DATA_DAMAGED. */
@@ -189,23 +183,23 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   get lastStableOffset(): number {
-    return Math.max(this.#logStart, this.#producers.lastStableOffset(this.#highWatermark))
+    return Math.max(this.#logStart, this.#producers.lastStableOffset(this.#durability.highWatermark))
   }
 
   get highWatermark(): number {
-    return this.#highWatermark
+    return this.#durability.highWatermark
   }
 
   get durableOffset(): number {
-    return this.#durable
+    return this.#durability.durableOffset
   }
 
   get syncedOffset(): number {
-    return this.#synced
+    return this.#durability.syncedOffset
   }
 
   get writtenOffset(): number {
-    return this.#written
+    return this.#durability.writtenOffset
   }
 
   get logEndOffset(): number {
@@ -224,7 +218,8 @@ export class PartitionLog implements Log, ReadableLog {
   /** Below it everything is on disk and its segments' indexes too: where recovery may begin. */
   get recoveryPoint(): number {
     const unfinished = this.#segments.find((each) => !each.isFinished)
-    return unfinished === undefined || unfinished === this.#active ? this.#synced : Math.min(this.#synced, unfinished.nextOffset - 1)
+    const synced = this.#durability.syncedOffset
+    return unfinished === undefined || unfinished === this.#active ? synced : Math.min(synced, unfinished.nextOffset - 1)
   }
 
   get #active(): Segment {
@@ -250,7 +245,6 @@ export class PartitionLog implements Log, ReadableLog {
     this.#fold(segment, batch, stored, plan.baseOffset)
     segment.accept(plan, stored)
     this.#logEnd = plan.lastOffset + 1
-    this.#recordsSinceSync += stored.lastOffsetDelta + 1
     this.tail.push(plan.baseOffset, plan.lastOffset, batch)
     this.#writer.enqueue(segment, batch, this.#logEnd)
     return {
@@ -305,7 +299,7 @@ export class PartitionLog implements Log, ReadableLog {
     const old = this.#active
     const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
     this.#segments.push(segment)
-    this.#unsynced.push(segment)
+    this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
     this.#background('storage.segment_not_finished', () => this.#finishSegment(old, baseOffset, snapshot))
   }
@@ -315,6 +309,7 @@ export class PartitionLog implements Log, ReadableLog {
     await this.whenSynced(endOffset)
     segment.finishTimeIndex()
     await segment.syncIndexes()
+    await segment.txnIndex.close()
     await writeFileAtomically(this.#deps.disk, `${this.folder}/${producerSnapshotName(endOffset)}`, [snapshot])
     await this.#deps.disk.syncDirectory(this.folder)
     segment.isFinished = true
@@ -341,7 +336,6 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   #wrote(segment: Segment, endOffset: number): void {
-    this.#written = endOffset
     this.tail.written(endOffset)
     try {
       segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
@@ -350,95 +344,17 @@ export class PartitionLog implements Log, ReadableLog {
       return
     }
     if (this.#roomWaiters.length > 0 && this.#writer.queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
-    if (this.#config.flushMessages === 1 || endOffset <= this.#syncWanted || this.#syncWanted > this.#synced) {
-      this.#deps.commit.report(this.#target(segment))
-      return
-    }
-    this.#syncLater(segment)
-    this.#advance(endOffset)
-  }
-
-  /** With another flush setting durable means written, and the sync comes by count or by time. */
-  #syncLater(segment: Segment): void {
-    if (this.#recordsSinceSync >= this.#config.flushMessages) {
-      this.#recordsSinceSync = 0
-      this.#deps.commit.report(this.#target(segment))
-      return
-    }
-    if (this.#flushTimer !== null || this.#config.flushMs >= NO_TIMER_FROM_MS) return
-    this.#flushTimer = this.#deps.clock.setTimer(this.#config.flushMs, () => {
-      this.#flushTimer = null
-      this.#syncAll()
-    })
-  }
-
-  #syncAll(): void {
-    for (const segment of this.#unsynced) {
-      if (segment.writtenOffset > segment.syncedOffset) this.#deps.commit.hurry(this.#target(segment))
-    }
-  }
-
-  #target(segment: Segment): SegmentTarget {
-    let target = this.#targets.get(segment)
-    if (target === undefined) {
-      target = new SegmentTarget(this.#deps.disk, segment, {
-        synced: (which, offset) => this.#segmentSynced(which, offset),
-        failed: (which, error) => {
-          if (this.#targets.get(which.segment) === which) this.#fail(error)
-        },
-      })
-      this.#targets.set(segment, target)
-    }
-    return target
-  }
-
-  #segmentSynced(target: SegmentTarget, offset: number): void {
-    const { segment } = target
-    // The log failed, or was truncated and opened anew, while this sync ran: it no longer speaks for these files.
-    if (this.#targets.get(segment) !== target || this.#state === 'failed') return
-    segment.syncedOffset = Math.max(segment.syncedOffset, offset)
-    if (segment.isPinned && segment.syncedOffset === segment.nextOffset) {
-      segment.isPinned = false
-      segment.log.release()
-    }
-    this.#syncedUpTo()
-  }
-
-  #syncedUpTo(): void {
-    let first = this.#unsynced[0] as Segment
-    while (this.#unsynced.length > 1 && first.syncedOffset === first.nextOffset) {
-      this.#unsynced.shift()
-      this.#targets.delete(first)
-      first = this.#unsynced[0] as Segment
-    }
-    if (first.syncedOffset <= this.#synced) return
-    this.#synced = first.syncedOffset
-    if (this.#config.flushMessages === 1) this.#recordsSinceSync = 0
-    this.#syncWaiters.reached(this.#synced)
-    this.#advance(this.#synced)
-  }
-
-  /** Everything below is durable in the sense of the topic's flush setting. One replica: the high watermark follows at once. */
-  #advance(durableOffset: number): void {
-    if (durableOffset <= this.#durable) return
-    this.#durable = durableOffset
-    this.#highWatermark = durableOffset
-    this.#durableWaiters.reached(durableOffset)
-    this.#tell('advance')
+    this.#durability.wrote(segment, endOffset)
   }
 
   whenDurable(offset: number): Promise<void> {
-    if (offset > this.#durable && this.#state !== 'online') return Promise.reject(this.#unavailable())
-    return this.#durableWaiters.wait(offset, this.#durable)
+    if (offset > this.#durability.durableOffset && this.#state !== 'online') return Promise.reject(this.#unavailable())
+    return this.#durability.whenDurable(offset)
   }
 
   whenSynced(offset: number): Promise<void> {
-    if (offset > this.#synced && this.#state !== 'online') return Promise.reject(this.#unavailable())
-    if (offset > this.#synced) {
-      this.#syncWanted = Math.max(this.#syncWanted, Math.min(offset, this.#logEnd))
-      this.#syncAll()
-    }
-    return this.#syncWaiters.wait(offset, this.#synced)
+    if (offset > this.#durability.syncedOffset && this.#state !== 'online') return Promise.reject(this.#unavailable())
+    return this.#durability.whenSynced(offset)
   }
 
   // ---- failing ------------------------------------------------------------------------------------------------------------
@@ -460,11 +376,8 @@ export class PartitionLog implements Log, ReadableLog {
     this.#state = state
     this.#failure = failure
     this.#writer.stop()
-    this.#stopFlushTimer()
     this.tail.clear()
-    const refusal = this.#unavailable()
-    this.#durableWaiters.fail(refusal)
-    this.#syncWaiters.fail(refusal)
+    this.#durability.stop(this.#unavailable())
     this.#wakeRoom()
   }
 
@@ -487,7 +400,7 @@ export class PartitionLog implements Log, ReadableLog {
   reopen(leaderEpoch: number): Promise<void> {
     return this.#serial.run(async () => {
       if (this.#state !== 'failed') return
-      const acknowledged = this.#synced
+      const acknowledged = this.#durability.syncedOffset
       await this.#closeSegments()
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint: acknowledged, maxEpoch: leaderEpoch }
       const loaded = await loadLog(this.#deps, this.#loadOptions({ ...load, logStartOffset: this.#logStart }, acknowledged))
@@ -504,7 +417,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   read(request: ReadRequest): LogRead | Promise<LogRead> {
     if (this.#state === 'closed') throw this.#unavailable()
-    const end = this.#state === 'online' ? this.#logEnd : this.#highWatermark
+    const end = this.#state === 'online' ? this.#logEnd : this.#durability.highWatermark
     const { offset } = request
     if (offset < this.#logStart || offset > end) {
       const { topic, partition } = this
@@ -585,11 +498,10 @@ export class PartitionLog implements Log, ReadableLog {
       this.#isChanging = true
       try {
         await this.#writer.drained()
-        const refusal = this.#storageFailed(`the log was truncated to offset ${offset}`)
-        this.#durableWaiters.fail(refusal)
-        this.#syncWaiters.fail(refusal)
+        this.#durability.stop(this.#storageFailed(`the log was truncated to offset ${offset}`))
         const recoveryPoint = Math.min(this.recoveryPoint, offset)
         const bases = this.#segments.map((each) => each.baseOffset)
+        await this.#options.onTruncate?.(recoveryPoint)
         await this.#closeSegments()
         await cutFiles(this.#deps, { folder: this.folder, bases, offset, isDense: this.isDense })
         const load = {
@@ -615,7 +527,7 @@ export class PartitionLog implements Log, ReadableLog {
    * are deleted by `deleteBelowStart` once a checkpoint holds the new start.
    */
   advanceLogStart(offset: number): void {
-    const start = Math.min(offset, this.#highWatermark)
+    const start = Math.min(offset, this.#durability.highWatermark)
     if (start <= this.#logStart) return
     this.#logStart = start
     this.#producers.advanceStart(start)
@@ -643,7 +555,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   reconfigure(config: LogConfig): void {
     this.#config = config
-    if (config.flushMessages === 1 && this.#synced < this.#written) this.#syncAll()
+    this.#durability.reconfigured()
   }
 
   // ---- opening and closing ------------------------------------------------------------------------------------------------
@@ -656,21 +568,14 @@ export class PartitionLog implements Log, ReadableLog {
   /** Everything that was loaded is durable. */
   #adopt(loaded: LoadedLog): void {
     this.#segments = loaded.segments
-    this.#targets.clear()
     this.#damagedIndexes.clear()
-    this.#unsynced = [this.#active]
     this.#producers = loaded.producers
     this.#epochs = loaded.epochs
     this.#areEpochsDirty = false
     this.#cuts = loaded.cuts
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset
-    this.#written = loaded.nextOffset
-    this.#synced = loaded.nextOffset
-    this.#durable = loaded.nextOffset
-    this.#highWatermark = loaded.nextOffset
-    this.#syncWanted = 0
-    this.#recordsSinceSync = 0
+    this.#durability.restart(this.#active, loaded.nextOffset)
     this.generation++
     this.#reader.forget()
     this.tail.clear()
@@ -724,7 +629,7 @@ export class PartitionLog implements Log, ReadableLog {
   async #closeSegments(): Promise<void> {
     this.#writer.stop()
     await this.#writer.drained()
-    this.#targets.clear()
+    this.#durability.forget()
     this.generation++
     await Promise.all(this.#segments.map((segment) => segment.close()))
   }
@@ -735,11 +640,6 @@ export class PartitionLog implements Log, ReadableLog {
       if (this.#state !== 'online') return
       this.#deps.log.warn(event, `background work on ${this.folder} failed`, { error })
     })
-  }
-
-  #stopFlushTimer(): void {
-    this.#flushTimer?.cancel()
-    this.#flushTimer = null
   }
 
   #wakeRoom(): void {

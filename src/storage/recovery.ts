@@ -81,7 +81,7 @@ async function recoverSegment(
   const file = segment.log.acquire()
   try {
     const sizeBytes = file.sizeBytes
-    const rebuild = new SegmentRebuild(segment, state, options.indexIntervalBytes)
+    const rebuild = new SegmentRebuild(segment, state, options)
     const rules: BatchRules = {
       expectedOffset: segment.baseOffset,
       isDense: options.isDense,
@@ -109,7 +109,7 @@ async function recoverSegment(
       await file.truncate(scan.endPosition)
       deps.log.warn('storage.tail_cut', `${segment.log.path} ended in bytes that are no whole batch; they were cut`, { ...cut })
     }
-    if (options.rewriteFrom !== null && segment.nextOffset > options.rewriteFrom) await rewrite(file, deps.pool, segment.writtenBytes)
+    if (rebuild.rewritePosition !== null) await rewrite(file, deps.pool, rebuild.rewritePosition, segment.writtenBytes)
     segment.finishTimeIndexWhenClosed(next !== null && cut === null)
     await file.datasync()
     await segment.syncIndexes()
@@ -183,10 +183,10 @@ async function resetIndexes(segment: Segment): Promise<void> {
 }
 
 /** After a failed sync the system may hold bytes that it will never write; writing them again makes it. */
-async function rewrite(file: DiskFile, pool: BufferPool, sizeBytes: number): Promise<void> {
+async function rewrite(file: DiskFile, pool: BufferPool, from: number, sizeBytes: number): Promise<void> {
   const chunk = pool.take(1024 * 1024)
   try {
-    for (let position = 0; position < sizeBytes; ) {
+    for (let position = from; position < sizeBytes; ) {
       const size = await file.read(chunk.subarray(0, Math.min(chunk.length, sizeBytes - position)), position)
       if (size === 0) break
       await file.write([chunk.subarray(0, size)], position)
@@ -198,33 +198,29 @@ async function rewrite(file: DiskFile, pool: BufferPool, sizeBytes: number): Pro
 }
 
 /** Makes a segment's indexes and its share of producers and epochs from its batches, exactly as appending would have. */
-export class SegmentRebuild {
+class SegmentRebuild {
   readonly #segment: Segment
-  readonly #state: { producers: ProducerState; epochs: EpochCache } | null
-  readonly #indexIntervalBytes: number
+  readonly #state: { producers: ProducerState; epochs: EpochCache }
+  readonly #options: RecoverOptions
+  /** Where the first batch begins that must be written again. */
+  rewritePosition: number | null = null
 
-  constructor(segment: Segment, state: { producers: ProducerState; epochs: EpochCache } | null, indexIntervalBytes: number) {
+  constructor(segment: Segment, state: { producers: ProducerState; epochs: EpochCache }, options: RecoverOptions) {
     this.#segment = segment
     this.#state = state
-    this.#indexIntervalBytes = indexIntervalBytes
+    this.#options = options
     segment.forgetBatches()
   }
 
   readonly add = (header: BatchHeader, position: number, bytes: Buffer, at: number): void => {
     const segment = this.#segment
-    const { baseOffset } = header
-    segment.accept(
-      {
-        baseOffset,
-        lastOffset: baseOffset + header.lastOffsetDelta,
-        roll: null,
-        position,
-        addsIndexEntry: this.#indexIntervalBytes === 0 || segment.bytesSinceIndexEntry > this.#indexIntervalBytes,
-      },
-      header,
-    )
+    const { indexIntervalBytes, rewriteFrom } = this.#options
+    const lastOffset = header.baseOffset + header.lastOffsetDelta
+    const addsIndexEntry = indexIntervalBytes === 0 || segment.bytesSinceIndexEntry > indexIntervalBytes
+    segment.accept({ baseOffset: header.baseOffset, lastOffset, roll: null, position, addsIndexEntry }, header)
     segment.flushIndexesFrom(64 * 1024)
-    if (this.#state !== null) foldBatch(segment, this.#state, header, bytes, at)
+    if (rewriteFrom !== null && lastOffset >= rewriteFrom) this.rewritePosition ??= position
+    foldBatch(segment, this.#state, header, bytes, at)
   }
 }
 
