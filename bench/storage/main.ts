@@ -62,7 +62,9 @@ function report(name: string, count: number, seconds: number, bytes: number, cpu
   latencies.sort((a, b) => a - b)
   const rate = Math.round(count / seconds).toLocaleString('en')
   const mb = (bytes / seconds / 1e6).toFixed(0)
-  console.log(`${name.padEnd(44)} ${rate.padStart(9)}/s ${mb.padStart(6)} MB/s   p50 ${percentile(latencies, 0.5)}  p99 ${percentile(latencies, 0.99)}  cpu ${(cpuMicros / count).toFixed(1)} µs`)
+  console.log(
+    `${name.padEnd(44)} ${rate.padStart(9)}/s ${mb.padStart(6)} MB/s   p50 ${percentile(latencies, 0.5)}  p99 ${percentile(latencies, 0.99)}  cpu ${(cpuMicros / count).toFixed(1)} µs`,
+  )
 }
 
 /** `writers` connections, each with one batch under way. */
@@ -71,7 +73,9 @@ async function produceAll(name: string, logs: PartitionLog[], writers: number, t
   const startMs = performance.now()
   const cpu = process.cpuUsage()
   const until = startMs + seconds * 1000
-  const counts = await Promise.all(Array.from({ length: writers }, (_, index) => produce(logs[index % logs.length] as PartitionLog, template, until, latencies)))
+  const counts = await Promise.all(
+    Array.from({ length: writers }, (_, index) => produce(logs[index % logs.length] as PartitionLog, template, until, latencies)),
+  )
   const total = counts.reduce((sum, each) => sum + each, 0)
   const used = process.cpuUsage(cpu)
   report(name, total, (performance.now() - startMs) / 1000, total * template.length, used.user + used.system, latencies)
@@ -89,7 +93,11 @@ async function readThrough(name: string, log: PartitionLog, maxBytes: number): P
     read.release()
   }
   const seconds = (performance.now() - startMs) / 1000
-  console.log(`${name.padEnd(44)} ${Math.round(reads / seconds).toLocaleString('en').padStart(9)}/s ${(bytes / seconds / 1e6).toFixed(0).padStart(6)} MB/s`)
+  console.log(
+    `${name.padEnd(44)} ${Math.round(reads / seconds)
+      .toLocaleString('en')
+      .padStart(9)}/s ${(bytes / seconds / 1e6).toFixed(0).padStart(6)} MB/s`,
+  )
 }
 
 async function timed(name: string, bytes: number, work: () => Promise<unknown>): Promise<void> {
