@@ -85,6 +85,8 @@ export interface ReaderOptions {
   readonly partitions?: readonly number[]
   /** Default `earliest`. */
   readonly from?: StartPosition
+  /** Offsets of single partitions, before `from`. */
+  readonly positions?: ReadonlyMap<number, number>
   /** Goes on waiting for new records instead of ending at the high watermark found at the start. Default false. */
   readonly follow?: boolean
   readonly isolation?: IsolationLevel
@@ -106,6 +108,8 @@ export interface ConsumerOptions {
   readonly commit?: 'after' | 'manual'
   /** Pause between requests when there was nothing. Default 100. */
   readonly idleMs?: number
+  /** Ends the iteration at the first request that brings nothing, instead of waiting for more. Default false. */
+  readonly endWhenIdle?: boolean
   readonly signal?: AbortSignal
 }
 

@@ -1,4 +1,6 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Metrics } from '../core/counters.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
@@ -24,6 +26,14 @@ export interface HttpOptions {
   readonly host: string
   readonly port: number
   readonly version: string
+  /** Asked for as `Authorization: Bearer …` by all but `/health`; null = nobody is asked. */
+  readonly bearerToken: string | null
+}
+
+export interface HttpDeps {
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly sources: HttpSources
 }
 
 const MAX_HEADER_BYTES = 8 * 1024
@@ -48,7 +58,8 @@ export class HttpDoor implements Resource {
     this.address = address
   }
 
-  static async open(deps: { log: Logger; sources: HttpSources }, options: HttpOptions): Promise<HttpDoor> {
+  static async open(deps: HttpDeps, options: HttpOptions): Promise<HttpDoor> {
+    const requests = deps.metrics.counter('moonmq_metrics_http_requests_total')
     const server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
       requestTimeout: TIME_LIMIT_MS,
@@ -57,7 +68,8 @@ export class HttpDoor implements Resource {
     })
     server.maxRequestsPerSocket = 1
     server.on('request', (request, response) => {
-      answer(request, deps.sources, options.version)
+      requests.add()
+      answer(request, deps, options)
         .catch((error: unknown) => {
           deps.log.error('http.failed', `${request.url ?? '/'} could not be answered`, { error: String(error) })
           return text(500, 'internal error\n')
@@ -91,16 +103,20 @@ export class HttpDoor implements Resource {
   }
 }
 
-async function answer(request: IncomingMessage, sources: HttpSources, version: string): Promise<Answer> {
+async function answer(request: IncomingMessage, deps: HttpDeps, options: HttpOptions): Promise<Answer> {
+  const { sources } = deps
   if (request.method !== 'GET' && request.method !== 'HEAD') return text(405, 'only GET is served here\n')
   const path = (request.url ?? '/').split('?', 1)[0]
+  if (path === '/health') return text(200, 'ok\n')
+  if (options.bearerToken !== null && !bears(request.headers.authorization, options.bearerToken)) {
+    deps.metrics.counter('moonmq_metrics_http_unauthorized_total').add()
+    return text(401, 'a token is needed: Authorization: Bearer TOKEN\n')
+  }
   switch (path) {
     case '/':
-      return { status: 200, type: 'text/html; charset=utf-8', body: index(version) }
+      return { status: 200, type: 'text/html; charset=utf-8', body: index(options.version) }
     case '/metrics':
       return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: await sources.metrics() }
-    case '/health':
-      return text(200, 'ok\n')
     case '/ready': {
       const checks = sources.checks()
       const ready = checks.every((check) => check.ok)
@@ -111,6 +127,13 @@ async function answer(request: IncomingMessage, sources: HttpSources, version: s
     default:
       return text(404, 'not found; see /\n')
   }
+}
+
+/** Compares digests, so that the time taken tells nothing of the token. */
+function bears(header: string | undefined, token: string): boolean {
+  const given = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1]
+  const digest = (value: string) => createHash('sha256').update(value).digest()
+  return given !== undefined && timingSafeEqual(digest(given), digest(token))
 }
 
 function text(status: number, body: string): Answer {
@@ -129,6 +152,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: Answer
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
     Connection: 'close',
+    ...(answer.status === 401 ? { 'WWW-Authenticate': 'Bearer realm="moonmq"' } : {}),
     ...(answer.status === 405 ? { Allow: 'GET, HEAD' } : {}),
   })
   response.end(request.method === 'HEAD' ? undefined : body)

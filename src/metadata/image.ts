@@ -46,6 +46,8 @@ export class ImageBuilder {
   #groupConfigs: Configs
   #features: ReadonlyMap<string, number>
   #nextProducerId: number
+  /** Ids of topics that the records folded here removed: their folders may still be there after a crash. */
+  readonly removedTopics = new Set<Uuid>()
 
   constructor(base: MetadataImage) {
     this.#base = base
@@ -61,6 +63,7 @@ export class ImageBuilder {
         this.#addTopic(record.fields)
         break
       case 'RemoveTopicRecord':
+        this.removedTopics.add(record.fields.topicId)
         this.#removeTopic(record.fields.topicId)
         break
       case 'PartitionRecord':

@@ -58,6 +58,8 @@ export class MetadataLog implements Metadata, Resource {
   readonly #queue = new Serial()
   readonly #listeners = new Set<Listener>()
   readonly #epoch: number
+  /** Topics whose removal was read at this start: what is left of their folders is to be removed, not set aside. */
+  readonly removedTopics: ReadonlySet<Uuid>
   #image: MetadataImage
   #lastTimestampMs = -1
   #snapshotEndOffset: number
@@ -70,6 +72,7 @@ export class MetadataLog implements Metadata, Resource {
     this.#deps = deps
     this.#options = options
     this.#image = loaded.image
+    this.removedTopics = loaded.removedTopics
     this.#snapshotEndOffset = loaded.snapshotEndOffset
     this.#bytesSinceSnapshot = loaded.replayedBytes
     this.#epoch = Math.max(deps.partitionLog.leaderEpoch, loaded.snapshotEpoch) + 1
@@ -234,6 +237,7 @@ export class MetadataLog implements Metadata, Resource {
 
 interface Loaded {
   readonly image: MetadataImage
+  readonly removedTopics: ReadonlySet<Uuid>
   readonly snapshotEndOffset: number
   readonly snapshotEpoch: number
   readonly replayedBytes: number
@@ -258,6 +262,7 @@ async function load(deps: MetadataLogDeps, options: MetadataLogOptions): Promise
   const replayedBytes = await replay(partitionLog, from, builder, directory)
   return {
     image: builder.build(partitionLog.logEndOffset),
+    removedTopics: builder.removedTopics,
     snapshotEndOffset: from,
     snapshotEpoch: snapshot?.id.epoch ?? -1,
     replayedBytes,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { test } from 'node:test'
+import { NO_METRICS } from '../../../src/core/counters.ts'
 import { SILENT } from '../../../src/core/logger.ts'
 import { HttpDoor, type HttpSources } from '../../../src/http/app.ts'
 
@@ -10,8 +11,15 @@ const SOURCES: HttpSources = {
   stats: () => ({ server: { name: 'MoonMQ' } }),
 }
 
-async function withDoor(sources: HttpSources, run: (url: string, port: number) => Promise<void>): Promise<void> {
-  await using door = await HttpDoor.open({ log: SILENT, sources }, { host: '127.0.0.1', port: 0, version: '1.2.3' })
+async function withDoor(
+  sources: HttpSources,
+  run: (url: string, port: number) => Promise<void>,
+  bearerToken: string | null = null,
+): Promise<void> {
+  await using door = await HttpDoor.open(
+    { log: SILENT, metrics: NO_METRICS, sources },
+    { host: '127.0.0.1', port: 0, version: '1.2.3', bearerToken },
+  )
   await run(`http://127.0.0.1:${door.address.port}`, door.address.port)
 }
 
@@ -62,5 +70,24 @@ test('http: headers beyond the limit are refused, the door goes on', () =>
 
 test('http: a port in use is reported with the remedy', () =>
   withDoor(SOURCES, async (_, port) => {
-    await assert.rejects(HttpDoor.open({ log: SILENT, sources: SOURCES }, { host: '127.0.0.1', port, version: '' }), /--http off/)
+    await assert.rejects(
+      HttpDoor.open({ log: SILENT, metrics: NO_METRICS, sources: SOURCES }, { host: '127.0.0.1', port, version: '', bearerToken: null }),
+      /--http off/,
+    )
   }))
+
+test('http: with a token everything but /health asks for it', () =>
+  withDoor(
+    SOURCES,
+    async (url) => {
+      const refused = await fetch(`${url}/metrics`)
+      assert.equal(refused.status, 401)
+      assert.equal(refused.headers.get('www-authenticate'), 'Bearer realm="moonmq"')
+      for (const wrong of ['Bearer', 'Bearer nope', 'Basic c2VjcmV0', 'secret']) {
+        assert.equal((await fetch(`${url}/stats`, { headers: { authorization: wrong } })).status, 401, wrong)
+      }
+      assert.equal((await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer secret' } })).status, 200)
+      assert.equal((await fetch(`${url}/health`)).status, 200)
+    },
+    'secret',
+  ))

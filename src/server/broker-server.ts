@@ -1,0 +1,224 @@
+import { resolve } from 'node:path'
+import { Broker } from '../broker/broker.ts'
+import { BrokerSettings } from '../broker/settings.ts'
+import { formatAddress, parseAddress } from '../config/address.ts'
+import type { Settings } from '../config/keys.ts'
+import type { Metrics } from '../core/counters.ts'
+import { deferred } from '../core/deferred.ts'
+import { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Resource } from '../core/types.ts'
+import { HttpDoor } from '../http/app.ts'
+import type { Door } from '../io/door.ts'
+import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
+import { Codecs } from '../record/compression.ts'
+import { Data } from './data.ts'
+import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
+import type { Machine } from './machine.ts'
+import { ManagedLogs } from './managed-logs.ts'
+import { Status } from './status.ts'
+import { VERSION } from './version.ts'
+
+export interface ServerDeps {
+  readonly machine: Machine
+  readonly log: Logger
+  readonly metrics: Metrics
+  /** Text of `/metrics`. */
+  readonly scrape: () => Promise<string>
+}
+
+const NODE_ID = 0
+/** Files of logs that are open at once, where the descriptor limit allows. */
+const MAX_OPEN_FILES = 4096
+
+/**
+ * A whole broker: data, rules, doors, listeners, in the order in which each needs the one before. `stopped` resolves when it has ended,
+ * with the error when it had to end by itself.
+ */
+export class BrokerServer implements Resource {
+  readonly broker: Broker
+  readonly data: Data
+  readonly status: Status
+  readonly stopped: Promise<MoonMQError | null>
+  readonly #log: Logger
+  readonly #doors: readonly Door[]
+  readonly #listeners: Listeners
+  readonly #http: HttpDoor | null
+  readonly #end: (error: MoonMQError | null) => void
+  #failure: MoonMQError | null = null
+  #closing: Promise<void> | null = null
+
+  private constructor(parts: Parts) {
+    this.broker = parts.broker
+    this.data = parts.data
+    this.status = parts.status
+    this.#log = parts.log
+    this.#doors = parts.doors
+    this.#listeners = parts.listeners
+    this.#http = parts.http
+    const ended = deferred<MoonMQError | null>()
+    this.stopped = ended.promise
+    this.#end = ended.resolve
+  }
+
+  /** Resolves when every listener takes connections. Offsets of groups are read after that. */
+  static async start(deps: ServerDeps, settings: Settings): Promise<BrokerServer> {
+    const { machine, metrics } = deps
+    const log = deps.log
+    const codecs = new Codecs({ loader: machine.loader })
+    let server: BrokerServer | null = null
+    let early: MoonMQError | null = null
+    const onFatal = (error: MoonMQError) => {
+      early = error
+      server?.fail(error)
+    }
+    const data = await Data.open(
+      { machine, log, metrics, codecs, onFatal },
+      {
+        folder: dataFolder(settings),
+        nodeId: NODE_ID,
+        kafka: settings.kafka,
+        groupCommit: settings.server.groupCommit,
+        maxOpenFiles: openFiles(machine),
+      },
+    )
+    const undo: (() => Promise<void>)[] = [() => data.close()]
+    try {
+      const parts = await compose({ ...deps, log }, settings, data, codecs, undo)
+      server = new BrokerServer(parts)
+      if (early !== null) throw early
+      server.#startBackground()
+      return server
+    } catch (error) {
+      for (const close of undo.reverse()) await close()
+      throw error
+    }
+  }
+
+  /** Where clients connect. */
+  get listeners(): readonly BoundListener[] {
+    return this.#listeners.bound
+  }
+
+  get httpAddress(): { readonly host: string; readonly port: number } | null {
+    return this.#http?.address ?? null
+  }
+
+  /** Ends the broker because it cannot go on. */
+  fail(error: MoonMQError): void {
+    this.#failure ??= error
+    // Whoever waits for `stopped` gets the first error; a second one while closing changes nothing.
+    this.close().catch((failure: unknown) =>
+      this.#log.error('server.close_failed', 'the stop was not in order', { error: String(failure) }),
+    )
+  }
+
+  /** Takes no new requests, answers those that run, closes every log. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.status.stopping()
+    try {
+      await this.#listeners.close()
+      await Promise.all(this.#doors.map((door) => door.close()))
+      await this.#http?.close()
+      await this.broker.close()
+    } finally {
+      try {
+        await this.data.close()
+      } finally {
+        this.#end(this.#failure)
+      }
+    }
+  }
+
+  #startBackground(): void {
+    this.broker.loadGroups().then(
+      () => this.status.groupsLoaded(),
+      (error: unknown) => this.#log.error('groups.load_failed', 'the offsets of groups could not be read', { error: String(error) }),
+    )
+    this.data
+      .settleFolders()
+      .catch((error: unknown) =>
+        this.#log.error('storage.settle_failed', 'folders without a topic could not be settled', { error: String(error) }),
+      )
+  }
+}
+
+interface Parts {
+  readonly log: Logger
+  readonly data: Data
+  readonly broker: Broker
+  readonly status: Status
+  readonly doors: readonly Door[]
+  readonly listeners: Listeners
+  readonly http: HttpDoor | null
+}
+
+/** `undo` gets how to close each part, in the order in which they were opened. */
+async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs: Codecs, undo: (() => Promise<void>)[]): Promise<Parts> {
+  const { machine, log, metrics } = deps
+  const { clock, random, offload } = machine
+  const kafka = new BrokerSettings(settings.kafka)
+  const broker = await Broker.open(
+    { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log, metrics },
+    { nodeId: NODE_ID, settings: settings.kafka },
+  )
+  undo.push(() => broker.close())
+  const kafkaDoor = new KafkaDoor(
+    { broker, clock, log, metrics },
+    { ...DEFAULT_KAFKA_DOOR, maxRequestBytes: kafka.number('socket.request.max.bytes'), idleMs: kafka.number('connections.max.idle.ms') },
+  )
+  const status = new Status({ clock, metrics, data, broker, connections: () => listeners.openConnections }, settings)
+  let httpAddress: string | null = null
+  const listeners = await Listeners.open(
+    { net: machine.net, clock, log, metrics, doors: { kafka: kafkaDoor } },
+    {
+      listeners: settings.listeners.map((each) => ({
+        ...each,
+        advertised: each.advertised === null ? null : parseAddress(each.advertised),
+      })),
+      limits: {
+        maxConnections: settings.server.maxConnections,
+        maxPerAddressBeforeLogin: settings.server.maxConnectionsPerIp,
+        descriptorLimit: machine.host.descriptorLimit,
+        descriptorReserve: settings.server.fdReserve,
+      },
+      firstBytesMs: FIRST_BYTES_MS,
+      httpAddress: () => httpAddress,
+    },
+  )
+  undo.push(() => listeners.close())
+  const http = await openHttp(deps, settings, status)
+  if (http !== null) {
+    undo.push(() => http.close())
+    httpAddress = formatAddress(http.address)
+  }
+  return { log, data, broker, status, doors: [kafkaDoor], listeners, http }
+}
+
+function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {
+  const { host, port } = settings.http
+  if (port === null) return Promise.resolve(null)
+  const sources = { metrics: deps.scrape, checks: () => status.checks(), stats: () => status.stats() }
+  const bearerToken = settings.server.metricsAuth.token === '' ? null : settings.server.metricsAuth.token
+  return HttpDoor.open({ log: deps.log, metrics: deps.metrics, sources }, { host, port, version: VERSION, bearerToken })
+}
+
+/** Absolute, as every path of the disk is. In memory the name is of no matter. */
+export function dataFolder(settings: Settings): string {
+  return settings.server.memory ? '/moonmq-data' : resolve(settings.server.dataDir)
+}
+
+/** A part of the descriptors is for files; the rest for connections. */
+function openFiles(machine: Machine): number {
+  const limit = machine.host.descriptorLimit
+  return limit === null ? MAX_OPEN_FILES : Math.max(64, Math.min(MAX_OPEN_FILES, Math.floor(limit / 4)))
+}

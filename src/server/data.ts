@@ -1,0 +1,109 @@
+import { resolveTopicSettings } from '../broker/topics/topic-settings.ts'
+import type { Metrics } from '../core/counters.ts'
+import type { MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Resource, TopicPartition } from '../core/types.ts'
+import { METADATA_TOPIC_ID, newUuid } from '../core/uuid.ts'
+import { MetadataLog } from '../metadata/metadata-log.ts'
+import { bumpLeaderEpoch } from '../metadata/plans.ts'
+import type { Codecs } from '../record/compression.ts'
+import { openIdentity } from '../storage/identity.ts'
+import { LogManager } from '../storage/log-manager.ts'
+import type { LogConfig } from '../storage/types.ts'
+import type { Machine } from './machine.ts'
+
+const METADATA_PARTITION: TopicPartition = { topic: '__cluster_metadata', partition: 0 }
+
+export interface DataOptions {
+  readonly folder: string
+  readonly nodeId: number
+  /** Kafka's broker settings that the configuration sets. */
+  readonly kafka: ReadonlyMap<string, string>
+  readonly groupCommit: { readonly lingerMs: number; readonly maxWaiters: number }
+  readonly maxOpenFiles: number
+}
+
+export interface DataDeps {
+  readonly machine: Machine
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly codecs: Codecs
+  /** The metadata log failed: the broker must stop. */
+  readonly onFatal: (error: MoonMQError) => void
+}
+
+/**
+ * The data folder of a running broker: its logs and the metadata log among them. Order of a start: lock and marker, identity, metadata
+ * log, leader epochs raised after an unclean stop; only then may any log be appended to. Order of a stop: the reverse.
+ */
+export class Data implements Resource {
+  readonly logs: LogManager
+  readonly metadata: MetadataLog
+
+  private constructor(logs: LogManager, metadata: MetadataLog) {
+    this.logs = logs
+    this.metadata = metadata
+  }
+
+  static async open(deps: DataDeps, options: DataOptions): Promise<Data> {
+    const { machine, log, metrics, codecs } = deps
+    const { disk, clock, host, random } = machine
+    const { folder, nodeId } = options
+    const logs = await LogManager.open(
+      { disk, clock, log, host, metrics, codecs },
+      { dataFolder: folder, groupCommit: options.groupCommit, maxOpenFiles: options.maxOpenFiles },
+    )
+    try {
+      const { clusterId } = await openIdentity({ disk, random }, { folder, nodeId })
+      const partitionLog = await logs.open({
+        ...METADATA_PARTITION,
+        topicId: METADATA_TOPIC_ID,
+        config: metadataLogConfig(options.kafka),
+        maxEpoch: null,
+        onFailed: (error) => log.error('metadata.log_failed', 'the metadata log failed', { error: String(error) }),
+      })
+      const metadata = await MetadataLog.open(
+        { disk, clock, log, partitionLog, onFatal: deps.onFatal },
+        {
+          directory: `${folder}/${METADATA_PARTITION.topic}-${METADATA_PARTITION.partition}`,
+          clusterId,
+          nodeId,
+          incarnationId: newUuid(random),
+          raiseLeaderEpochs: !logs.wasClean,
+        },
+      )
+      logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
+      return new Data(logs, metadata)
+    } catch (error) {
+      await logs.close()
+      throw error
+    }
+  }
+
+  /** Removes what a crash left of deleted topics and sets folders aside that nobody knows. After the logs of the image were opened. */
+  async settleFolders(): Promise<void> {
+    const { image, removedTopics } = this.metadata
+    await this.logs.settleFolders((partition, topicId) => {
+      if (image.topics.get(partition.topic)?.partitions[partition.partition] !== undefined) return 'known'
+      return topicId !== null && removedTopics.has(topicId) ? 'deleted' : 'unknown'
+    })
+  }
+
+  /** Writes the metadata's snapshot, then closes every log and leaves the marker of a clean stop. */
+  async close(): Promise<void> {
+    try {
+      await this.metadata.close()
+    } finally {
+      await this.logs.close()
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+}
+
+/** The metadata log syncs each change whatever the settings say. */
+function metadataLogConfig(kafka: ReadonlyMap<string, string>): LogConfig {
+  return { ...resolveTopicSettings(new Map(), kafka).log, flushMessages: 1, maxMessageBytes: 8 * 1024 * 1024, timestampType: 'CreateTime' }
+}

@@ -1,0 +1,75 @@
+import { resolveConfig } from '../config/resolve.ts'
+import { defined } from '../core/assert.ts'
+import { NO_METRICS } from '../core/counters.ts'
+import { type Logger, SILENT } from '../core/logger.ts'
+import type { Resource } from '../core/types.ts'
+import { BrokerServer } from './broker-server.ts'
+import { DEFAULT_POOL_SIZE, type Machine, thisMachine } from './machine.ts'
+
+export interface StartBrokerOptions {
+  /** Default 127.0.0.1. */
+  readonly host?: string
+  /** Default 9092; 0 = any free one. */
+  readonly port?: number
+  /** Default ./moonmq-data. Ignored with `memory`. */
+  readonly dataDir?: string
+  /** Keeps everything in memory. */
+  readonly memory?: boolean
+  /** Where metrics, health and statistics are served; null = nowhere, which is the default of an embedded broker. */
+  readonly http?: { readonly host?: string; readonly port?: number } | null
+  /** Any other setting, as it would stand in `moonmq.json`. */
+  readonly config?: Readonly<Record<string, unknown>>
+  /** Gets the log; the default is silence. */
+  readonly log?: Logger
+  /** For tests and simulations: another clock, disk or network than the machine's. */
+  readonly machine?: Partial<Machine>
+}
+
+/** A broker inside this process. */
+export interface EmbeddedBroker extends Resource {
+  readonly host: string
+  readonly port: number
+  /** `host:port`, for any Kafka client and for `connect` of `moonmq/client`. */
+  readonly address: string
+  readonly httpAddress: { readonly host: string; readonly port: number } | null
+  /** Resolves when the broker has ended, with the error if it had to end by itself. */
+  readonly stopped: Promise<Error | null>
+}
+
+/** Starts a broker in this process; resolves when clients can connect. Throws SETTING_INVALID, DATA_FOLDER_LOCKED, DATA_DAMAGED. */
+export async function startBroker(options: StartBrokerOptions = {}): Promise<EmbeddedBroker> {
+  const { log = SILENT, http = null } = options
+  const { settings } = resolveConfig({ files: [configFile(options.config)], env: {}, flags: flags(options, http) })
+  const memoryBytes = settings.server.memory ? Number.POSITIVE_INFINITY : null
+  const machine = { ...thisMachine({ poolSize: DEFAULT_POOL_SIZE, memoryBytes, log }), ...options.machine }
+  const server = await BrokerServer.start({ machine, log, metrics: NO_METRICS, scrape: async () => '' }, settings)
+  const { address } = defined(server.listeners[0], 'the first listener')
+  const host = address.host
+  return {
+    host,
+    port: address.port,
+    address: host.includes(':') ? `[${host}]:${address.port}` : `${host}:${address.port}`,
+    httpAddress: server.httpAddress,
+    stopped: server.stopped,
+    close: () => server.close(),
+    [Symbol.asyncDispose]: () => server.close(),
+  }
+}
+
+function configFile(config: StartBrokerOptions['config']) {
+  return { name: 'options.config', text: JSON.stringify(config ?? {}), style: 'moonmq' as const }
+}
+
+function flags(options: StartBrokerOptions, http: StartBrokerOptions['http']): { flag: string; path: string; value: unknown }[] {
+  const list: { flag: string; path: string; value: unknown }[] = []
+  const add = (flag: string, path: string, value: unknown) => {
+    if (value !== undefined) list.push({ flag, path, value })
+  }
+  add('options.host', 'server.host', options.host)
+  add('options.port', 'server.port', options.port)
+  add('options.dataDir', 'server.dataDir', options.dataDir)
+  add('options.memory', 'server.memory', options.memory)
+  add('options.http', 'http.host', http?.host)
+  add('options.http', 'http.port', http === null ? null : http?.port)
+  return list
+}

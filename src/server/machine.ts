@@ -1,0 +1,54 @@
+import type { Clock } from '../core/clock.ts'
+import { SystemClock } from '../core/clock.ts'
+import type { Loader } from '../core/loader.ts'
+import { type Logger, SILENT } from '../core/logger.ts'
+import type { Offload } from '../core/offload.ts'
+import { type Random, SystemRandom } from '../core/random.ts'
+import type { Disk } from '../io/disk.ts'
+import { type Host, NodeHost } from '../io/host.ts'
+import { NodeLoader } from '../io/loader.ts'
+import { MemoryDisk } from '../io/memory-disk.ts'
+import type { Net } from '../io/net.ts'
+import { NodeDisk } from '../io/node-disk.ts'
+import { NodeNet } from '../io/node-net.ts'
+import { NodeOffload } from '../io/offload.ts'
+
+/** Everything that a broker touches outside of itself (DESIGN D6). A test or a simulation passes another one. */
+export interface Machine {
+  readonly clock: Clock
+  readonly random: Random
+  readonly disk: Disk
+  readonly net: Net
+  readonly host: Host
+  readonly offload: Offload
+  readonly loader: Loader
+}
+
+/** Threads that Node has unless UV_THREADPOOL_SIZE says otherwise. */
+export const DEFAULT_POOL_SIZE = 4
+
+export interface MachineOptions {
+  /** Threads of Node's pool. */
+  readonly poolSize: number
+  /** Data is kept in memory, up to this many bytes; null = on disk. */
+  readonly memoryBytes: number | null
+  readonly log?: Logger
+}
+
+/** The machine that the process runs on. */
+export function thisMachine(options: MachineOptions): Machine {
+  const { poolSize, memoryBytes, log = SILENT } = options
+  const clock = new SystemClock()
+  return {
+    clock,
+    random: new SystemRandom(),
+    disk:
+      memoryBytes === null
+        ? new NodeDisk({ poolSize })
+        : new MemoryDisk({ clock }, { capacityBytes: memoryBytes, tracksDurability: false }),
+    net: new NodeNet({ clock, log }),
+    host: NodeHost.open(),
+    offload: new NodeOffload({ poolSize }),
+    loader: new NodeLoader(),
+  }
+}

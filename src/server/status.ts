@@ -1,0 +1,118 @@
+import type { Broker } from '../broker/broker.ts'
+import { formatAddress } from '../config/address.ts'
+import type { Settings } from '../config/keys.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Metrics } from '../core/counters.ts'
+import type { HealthCheck } from '../http/app.ts'
+import type { Data } from './data.ts'
+import { VERSION } from './version.ts'
+
+export interface StatusDeps {
+  readonly clock: Clock
+  readonly metrics: Metrics
+  readonly data: Data
+  readonly broker: Broker
+  readonly connections: () => number
+}
+
+const TOP_TOPICS = 10
+
+interface TopicSize {
+  readonly name: string
+  readonly partitions: number
+  readonly bytes_on_disk: number
+  readonly segment_count: number
+}
+
+/** What the broker says of itself: readiness, `/stats`, and gauges that are read when somebody looks. */
+export class Status {
+  readonly #deps: StatusDeps
+  readonly #settings: Settings
+  readonly #startedAtMs: number
+  #areGroupsLoaded = false
+  #isStopping = false
+
+  constructor(deps: StatusDeps, settings: Settings) {
+    this.#deps = deps
+    this.#settings = settings
+    this.#startedAtMs = deps.clock.nowMs()
+    deps.metrics.gauge('moonmq_build_info', { version: VERSION, commit: '' }).set(1)
+    deps.metrics.observed('moonmq_topic_count', () => this.#userTopics().length)
+    deps.metrics.observed('moonmq_partition_count', () => this.#userTopics().reduce((sum, topic) => sum + topic.partitions.length, 0))
+    deps.metrics.observed('moonmq_partitions_offline', () => this.#offline())
+  }
+
+  groupsLoaded(): void {
+    this.#areGroupsLoaded = true
+  }
+
+  stopping(): void {
+    this.#isStopping = true
+  }
+
+  checks(): readonly HealthCheck[] {
+    const offline = this.#offline()
+    return [
+      { name: 'running', ok: !this.#isStopping, detail: this.#isStopping ? 'the broker is shutting down' : 'requests are served' },
+      { name: 'groups', ok: this.#areGroupsLoaded, detail: this.#areGroupsLoaded ? 'offsets are loaded' : 'offsets are being read' },
+      {
+        name: 'partitions',
+        ok: offline === 0,
+        detail: offline === 0 ? 'every log is online' : `${offline} partitions are offline; the log says why`,
+      },
+    ]
+  }
+
+  /** The fields of the operator surface, section 7; sizes are those of the files. */
+  stats(): unknown {
+    const topics = this.#userTopics()
+    const listed = Math.min(topics.length, this.#settings.server.maxListTopics)
+    const first = this.#settings.listeners[0]
+    return {
+      server: {
+        name: 'MoonMQ',
+        version: VERSION,
+        protocol: first?.protocols.join(',') ?? '',
+        host: first?.host ?? '',
+        port: first?.port ?? 0,
+        uptime_seconds: Math.floor((this.#deps.clock.nowMs() - this.#startedAtMs) / 1000),
+        http: this.#settings.http.port === null ? null : formatAddress({ host: this.#settings.http.host, port: this.#settings.http.port }),
+      },
+      connections: {
+        open: this.#deps.connections(),
+        max: this.#settings.server.maxConnections,
+        max_per_ip: this.#settings.server.maxConnectionsPerIp,
+      },
+      topics: {
+        count: topics.length,
+        max: this.#settings.server.maxTopics,
+        listed,
+        listed_truncated: listed < topics.length,
+        top_by_bytes: this.#largest(),
+      },
+    }
+  }
+
+  #userTopics() {
+    return this.#deps.broker.topics.list().filter((topic) => !topic.internal)
+  }
+
+  #offline(): number {
+    let offline = 0
+    for (const log of this.#deps.data.logs.logs) if (log.state === 'failed') offline++
+    return offline
+  }
+
+  #largest(): TopicSize[] {
+    const sizes = this.#userTopics().map((topic): TopicSize => {
+      const logs = topic.partitions.flatMap(({ partition }) => this.#deps.data.logs.get({ topic: topic.name, partition }) ?? [])
+      return {
+        name: topic.name,
+        partitions: topic.partitions.length,
+        bytes_on_disk: logs.reduce((sum, log) => sum + log.sizeBytes, 0),
+        segment_count: logs.reduce((sum, log) => sum + log.segmentCount, 0),
+      }
+    })
+    return sizes.sort((a, b) => b.bytes_on_disk - a.bytes_on_disk || (a.name < b.name ? -1 : 1)).slice(0, TOP_TOPICS)
+  }
+}

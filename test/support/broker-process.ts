@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { inRoot } from './root.ts'
+
+export interface BrokerProcessOptions {
+  /** Further arguments of `moonmq start`. */
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** What the broker says on standard output when it serves. */
+interface ReadyLine {
+  readonly listeners: readonly { readonly host: string; readonly port: number }[]
+}
+
+/**
+ * The broker as a child process with a data folder of its own. It can be killed and started again: the folder and the port stay.
+ * `await using` kills it and removes the folder.
+ */
+export class BrokerProcess implements AsyncDisposable {
+  readonly dataDir: string
+  readonly #options: BrokerProcessOptions
+  #child: ChildProcess | null = null
+  #port = 0
+  #errors = ''
+
+  private constructor(dataDir: string, options: BrokerProcessOptions) {
+    this.dataDir = dataDir
+    this.#options = options
+  }
+
+  static async start(options: BrokerProcessOptions = {}): Promise<BrokerProcess> {
+    const broker = new BrokerProcess(join(await mkdtemp(join(tmpdir(), 'moonmq-test-')), 'data'), options)
+    await broker.start()
+    return broker
+  }
+
+  /** `127.0.0.1:PORT`, the same after each restart. */
+  get address(): string {
+    return `127.0.0.1:${this.#port}`
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0
+  }
+
+  /** What it wrote to standard error so far: its log. */
+  get log(): string {
+    return this.#errors
+  }
+
+  /** Resolves when it serves; rejects with its log when it ends before. */
+  async start(): Promise<void> {
+    const args = [inRoot('dist', 'bin', 'moonmq.cjs'), 'start', '--json', '--listen', this.#port === 0 ? '127.0.0.1:0' : this.address]
+    const child = spawn(process.execPath, [...args, '--http', 'off', '--data', this.dataDir, ...(this.#options.args ?? [])], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...this.#options.env },
+    })
+    this.#child = child
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-64 * 1024)
+    })
+    const ready = new Promise<ReadyLine>((resolve, reject) => {
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        if (line.includes('"server.ready"')) resolve(JSON.parse(line) as ReadyLine)
+      })
+      child.once('exit', (code, signal) => reject(new Error(`the broker ended with ${code ?? signal} before it served:\n${this.#errors}`)))
+    })
+    this.#port = (await ready).listeners[0]?.port ?? 0
+  }
+
+  /** kill -9: nothing is flushed, nothing is said. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  /** A graceful stop; resolves to the exit code. */
+  async stop(): Promise<number | null> {
+    return await this.#end('SIGTERM')
+  }
+
+  async #end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | null> {
+    const child = this.#child
+    this.#child = null
+    if (child === null) return null
+    if (child.exitCode === null && child.signalCode === null) {
+      const ended = once(child, 'exit')
+      child.kill(signal)
+      await ended
+    }
+    return child.exitCode
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill()
+    await rm(join(this.dataDir, '..'), { recursive: true, force: true })
+  }
+}
