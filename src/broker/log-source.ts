@@ -24,5 +24,5 @@ export interface LogSource {
    * Closes the log and takes its folder out of the way, so that one of the same name can be made at once; resolves when no
    * restart brings it back. The files go away in the background.
    */
-  delete(partition: TopicPartition): Promise<void>
+  delete(partition: TopicPartition, topicId: Uuid): Promise<void>
 }

@@ -1,5 +1,6 @@
 import type { LogSource, OpenPartition } from '../broker/log-source.ts'
 import type { TopicPartition } from '../core/types.ts'
+import type { Uuid } from '../core/uuid.ts'
 import type { LogManager } from '../storage/log-manager.ts'
 import type { Log } from '../storage/types.ts'
 
@@ -23,7 +24,7 @@ export class ManagedLogs implements LogSource {
     return this.#manager.open({ ...request, maxEpoch: leaderEpoch })
   }
 
-  delete(partition: TopicPartition): Promise<void> {
-    return this.#manager.delete(partition)
+  delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
+    return this.#manager.delete(partition, topicId)
   }
 }

@@ -304,7 +304,7 @@ export class Partitions {
     const { topic } = partition
     if (partition.log === undefined && this.#options.lazyTopics.has(topic.name)) return
     try {
-      await this.#logs.delete({ topic: topic.name, partition: partition.partition })
+      await this.#logs.delete({ topic: topic.name, partition: partition.partition }, topic.id)
     } catch (error) {
       // The record of the deletion is durable: the next start finds a folder that the image does not have and sets it aside.
       this.#log.error('partition.delete_failed', `${topic.name}-${partition.partition} could not be removed: ${String(error)}`, {
