@@ -104,7 +104,7 @@ function sequenceBefore(sequence: number, delta: number): number {
   return sequence >= delta ? sequence - delta : sequence + MAX_SEQUENCE + 1 - delta
 }
 
-const MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
+export const MAX_PRODUCER_SNAPSHOT_BYTES = 256 * 1024 * 1024
 const SNAPSHOT_NAME = /^(\d{20})\.snapshot$/
 
 export function producerSnapshotName(endOffset: number): string {
@@ -136,7 +136,7 @@ export async function loadProducerSnapshot(
     const path = `${options.directory}/${producerSnapshotName(endOffset)}`
     if (endOffset <= options.maxOffset) {
       try {
-        const bytes = await readSmallFile(disk, path, MAX_SNAPSHOT_BYTES)
+        const bytes = await readSmallFile(disk, path, MAX_PRODUCER_SNAPSHOT_BYTES)
         if (bytes !== null) return { endOffset, producers: decodeProducerSnapshot(bytes, { file: path, endOffset }) }
       } catch (error) {
         if (!(error instanceof MoonMQError)) throw error
