@@ -1,0 +1,78 @@
+/** What a metric is; every one that exists is a row here, and `docs/METRICS.md` is printed from them. */
+export interface MetricRow {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+  readonly help: string
+  /** Upper bounds of a histogram, rising. */
+  readonly buckets?: readonly number[]
+}
+
+/** Bounds of every duration, in seconds (operator surface, 6.1). */
+export const SECONDS_BUCKETS = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5] as const
+
+function counter(name: string, labels: readonly string[], help: string): MetricRow {
+  return { name, type: 'counter', labels, help }
+}
+
+function gauge(name: string, labels: readonly string[], help: string): MetricRow {
+  return { name, type: 'gauge', labels, help }
+}
+
+function seconds(name: string, labels: readonly string[], help: string): MetricRow {
+  return { name, type: 'histogram', labels, help, buckets: SECONDS_BUCKETS }
+}
+
+/**
+ * No label has a value that a client chooses freely: `topic` is set only for topics that exist and goes with the topic, and
+ * nothing is labelled by connection or by client.
+ */
+export const METRICS: readonly MetricRow[] = [
+  gauge('moonmq_build_info', ['version', 'commit'], 'Always 1; the labels say what runs'),
+  gauge('moonmq_topic_count', [], 'Topics, internal ones apart'),
+  gauge('moonmq_partition_count', [], 'Partitions of all topics, internal ones apart'),
+  gauge('moonmq_partitions_offline', [], 'Partitions whose log failed and is not open'),
+  gauge('moonmq_groups', ['state'], 'Consumer groups by state'),
+
+  gauge('moonmq_connections_open', [], 'Client connections open now'),
+  counter('moonmq_connections_accepted_total', [], 'Client connections accepted'),
+  counter('moonmq_connections_closed_total', ['reason'], 'Client connections closed, by reason'),
+  counter('moonmq_connections_refused_total', ['reason'], 'Connections refused: total, descriptors, per_address'),
+  counter('moonmq_connections_refused_fd_total', [], 'Connections refused because file descriptors ran short'),
+  seconds('moonmq_connection_duration_seconds', [], 'How long a connection was open'),
+  gauge('moonmq_pending_bytes', [], 'Bytes waiting to be sent, all connections together'),
+  gauge('moonmq_pending_bytes_max', [], 'Bytes waiting to be sent on the connection with the most'),
+
+  counter('moonmq_frames_received_total', ['op'], 'Native frames received, by opcode'),
+  counter('moonmq_frames_sent_total', [], 'Native frames sent'),
+  counter('moonmq_bytes_received_total', ['protocol'], 'Bytes received from clients'),
+  counter('moonmq_bytes_sent_total', ['protocol'], 'Bytes sent to clients'),
+  seconds('moonmq_send_duration_seconds', [], 'Time from queueing an answer until the system took it'),
+  seconds('moonmq_dispatch_duration_seconds', ['op'], 'Time to handle a native frame'),
+  counter('moonmq_kafka_requests_total', ['api'], 'Kafka requests, by API'),
+  seconds('moonmq_kafka_request_seconds', ['api'], 'Time to answer a Kafka request, waits of a fetch included'),
+
+  counter('moonmq_produce_records_total', ['topic'], 'Records appended'),
+  counter('moonmq_produce_batches_total', ['topic'], 'Record batches appended'),
+  counter('moonmq_produce_bytes_total', ['topic'], 'Bytes of record batches appended'),
+  counter('moonmq_produce_failed_total', ['error'], 'Batches refused or failed, by error'),
+  counter('moonmq_idempotent_produce_total', ['topic'], 'Batches of idempotent producers'),
+  counter('moonmq_duplicate_batches_total', ['topic'], 'Batches recognised as a resend and not stored again'),
+  counter('moonmq_fetch_records_total', ['topic'], 'Records delivered to native consumers'),
+  counter('moonmq_fetch_bytes_total', ['topic'], 'Bytes of record batches delivered'),
+  gauge('moonmq_fetches_waiting', [], 'Fetches that wait for data'),
+
+  gauge('moonmq_consumer_lag', ['group', 'topic', 'partition'], 'Records between the committed offset and the high watermark'),
+  gauge('moonmq_partition_in_sync_replicas', ['topic', 'partition'], 'Replicas in sync'),
+  gauge('moonmq_partition_log_bytes', ['topic', 'partition'], 'Bytes of the log on disk'),
+  counter('moonmq_segment_rolls_total', ['topic'], 'Segments begun after a full or old one'),
+  seconds('moonmq_fsync_duration_seconds', [], 'Time of one sync of a log file'),
+  counter('moonmq_fsync_total', [], 'Syncs of log files'),
+  gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),
+  counter('moonmq_storage_failures_total', ['topic'], 'Logs closed after a failed write or sync'),
+  counter('moonmq_producers_expired_total', [], 'Idempotent producers forgotten after silence'),
+
+  counter('moonmq_metrics_http_requests_total', [], 'Requests to the HTTP listener'),
+  counter('moonmq_metrics_http_unauthorized_total', [], 'Requests to the HTTP listener without a valid credential'),
+  counter('moonmq_metric_series_dropped_total', [], 'Series not kept because a metric had too many'),
+]
