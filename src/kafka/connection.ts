@@ -10,6 +10,7 @@ import { advertisedFor } from './advertised.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
 import { type FrameBudget, FrameReader } from './frames.ts'
 import { type Answer, type KafkaCall, Later, NO_ANSWER } from './handler.ts'
+import type { Instruments } from './instruments.ts'
 import { giveBack, type OpenReply, Replies } from './replies.ts'
 
 export interface ConnectionLimits {
@@ -38,7 +39,7 @@ export interface ConnectionDeps {
   readonly budget: FrameBudget
   /** Principal of a connection without login. */
   readonly principal: string
-  readonly served: (apiName: string) => void
+  readonly instruments: Instruments
   readonly closed: (connection: KafkaConnection, reason: string) => void
 }
 
@@ -97,6 +98,7 @@ export class KafkaConnection implements NetHandlers {
 
   data(bytes: Buffer): void {
     if (this.#ending !== null || this.#closed) return
+    this.#deps.instruments.bytesReceived.add(bytes.length)
     this.#frames.push(bytes)
     this.#pump()
     this.#flush()
@@ -186,7 +188,7 @@ export class KafkaConnection implements NetHandlers {
       else this.#refuseStream(asMoonMQError(error))
       return
     }
-    const reply = this.#replies.begin(frame.length)
+    const reply = this.#replies.begin(frame.length, this.#lastActivityMs)
     if (request.route === null) {
       this.#replies.ready(reply, this.#deps.dispatch.encodeDowngrade(request.correlationId))
       return
@@ -206,7 +208,7 @@ export class KafkaConnection implements NetHandlers {
 
   #run(request: DecodedRequest, reply: OpenReply): void {
     const { api } = request.route
-    this.#deps.served(api.name)
+    this.#deps.instruments.request(api.name)
     if (this.#context.clientId !== request.clientId) this.#context = this.#contextFor(request.clientId)
     const call: KafkaCall = {
       version: request.route.version,
@@ -275,6 +277,7 @@ export class KafkaConnection implements NetHandlers {
     }
     try {
       this.#replies.ready(reply, this.#deps.dispatch.encode(request.route, request.correlationId, response))
+      this.#deps.instruments.answered(request.route.api.name, this.#deps.clock.monotonicMs() - reply.startedMs)
     } catch (error) {
       this.#replies.ready(reply, [])
       this.#deps.log.error('kafka.answer_failed', `the ${request.route.api.name} answer cannot be written: ${message(error)}`, {
@@ -334,8 +337,9 @@ export class KafkaConnection implements NetHandlers {
   #sendReady(): void {
     const ready = this.#replies.takeReady()
     if (ready === null) return
-    const { parts, afterSent } = ready
+    const { parts, sizeBytes, afterSent } = ready
     this.#lastActivityMs = this.#deps.clock.monotonicMs()
+    this.#deps.instruments.bytesSent.add(sizeBytes)
     const sent = () => {
       for (const run of afterSent) run()
     }

@@ -4,6 +4,7 @@ import { ByteWriter } from '../core/writer.ts'
 import { skipTags } from '../schema/primitives.ts'
 import { type MessageCodec, messageCodec } from './codec.ts'
 import type { AnyApi, ApiRange } from './handler.ts'
+import { describeSkipped } from './skipped.ts'
 
 export const API_VERSIONS_KEY = 18
 /** Kafka's UNSUPPORTED_VERSION. */
@@ -100,7 +101,7 @@ export class Dispatch {
     const known = this.#routes.get(key * 65536 + version)
     if (known !== undefined) return known
     const api = this.#apis.get(key)
-    if (api === undefined) throw new MoonMQError('UNKNOWN_OP', { op: key })
+    if (api === undefined) throw new MoonMQError('UNKNOWN_OP', { op: describeSkipped(key) })
     const [min, max] = api.versions
     if (version < min || version > max) {
       if (key === API_VERSIONS_KEY) return null

@@ -1,6 +1,6 @@
 import type { BrokerPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Counter, Metrics } from '../core/counters.ts'
+import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import { KIB, MAX_PRE_AUTH_FRAME_BYTES, MAX_REQUEST_BYTES, MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
@@ -12,6 +12,7 @@ import { Dispatch } from './dispatch.ts'
 import { FrameBudget } from './frames.ts'
 import type { AnyApi } from './handler.ts'
 import { KAFKA_APIS } from './handlers/index.ts'
+import { Instruments } from './instruments.ts'
 
 export interface KafkaDoorDeps {
   readonly broker: BrokerPorts
@@ -51,8 +52,7 @@ export class KafkaDoor implements Door, Resource {
   readonly #options: KafkaDoorOptions
   readonly #connectionDeps: ConnectionDeps
   readonly #connections = new Set<KafkaConnection>()
-  readonly #requests = new Map<string, Counter>()
-  readonly #closings = new Map<string, Counter>()
+  readonly #instruments: Instruments
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
 
@@ -60,8 +60,8 @@ export class KafkaDoor implements Door, Resource {
     this.#deps = deps
     this.#options = options
     this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
-    for (const api of this.dispatch.apis)
-      this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
+    this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
+    this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
@@ -69,7 +69,7 @@ export class KafkaDoor implements Door, Resource {
       dispatch: this.dispatch,
       budget: new FrameBudget(options.maxPartialBytes),
       principal: ANONYMOUS,
-      served: (name) => this.#requests.get(name)?.add(),
+      instruments: this.#instruments,
       closed: (connection, reason) => this.#forget(connection, reason),
     }
   }
@@ -113,12 +113,7 @@ export class KafkaDoor implements Door, Resource {
 
   #forget(connection: KafkaConnection, reason: string): void {
     if (!this.#connections.delete(connection)) return
-    let counter = this.#closings.get(reason)
-    if (counter === undefined) {
-      counter = this.#deps.metrics.counter('moonmq_connections_closed_total', { reason })
-      this.#closings.set(reason, counter)
-    }
-    counter.add()
+    this.#instruments.closed(reason)
     if (this.#closing !== null && this.#connections.size === 0) this.#allClosed.resolve()
   }
 }

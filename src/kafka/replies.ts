@@ -2,6 +2,8 @@
 export interface OpenReply {
   /** What the request holds until its answer is ready. */
   readonly requestBytes: number
+  /** Monotonic. */
+  readonly startedMs: number
   /** Null: not ready. Empty: there is none. */
   parts: readonly Buffer[] | null
   /** Null until something is to be done once the answer was sent. */
@@ -10,6 +12,7 @@ export interface OpenReply {
 
 export interface ReadyReplies {
   readonly parts: Buffer[]
+  readonly sizeBytes: number
   readonly afterSent: readonly (() => void)[]
 }
 
@@ -42,8 +45,8 @@ export class Replies {
     return this.#open.length
   }
 
-  begin(requestBytes: number): OpenReply {
-    const reply: OpenReply = { requestBytes, parts: null, afterSent: null }
+  begin(requestBytes: number, startedMs: number): OpenReply {
+    const reply: OpenReply = { requestBytes, startedMs, parts: null, afterSent: null }
     this.#open.push(reply)
     this.#unready++
     this.#unreadyBytes += requestBytes
@@ -63,15 +66,17 @@ export class Replies {
     while (count < this.#open.length && this.#open[count]?.parts !== null) count++
     if (count === 0) return null
     const parts: Buffer[] = []
+    let sizeBytes = 0
     let afterSent: (() => void)[] | null = null
     for (const reply of this.#open.splice(0, count)) {
       for (const part of reply.parts ?? []) {
         parts.push(part)
-        this.#readyBytes -= part.length
+        sizeBytes += part.length
       }
       if (reply.afterSent !== null) afterSent = afterSent === null ? reply.afterSent : afterSent.concat(reply.afterSent)
     }
-    return { parts, afterSent: afterSent ?? NOTHING }
+    this.#readyBytes -= sizeBytes
+    return { parts, sizeBytes, afterSent: afterSent ?? NOTHING }
   }
 
   /** Drops every answer; what the ready ones had lent is given back. Those that are not ready give it back when they are. */

@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../core/clock.ts'
-import type { Counter, Metrics } from '../core/counters.ts'
+import type { Counter, Histogram, Metrics } from '../core/counters.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
 import type { Net, NetAddress, NetConnection, NetHandlers, NetListener } from '../io/net.ts'
-import { type ConnectionLimitOptions, ConnectionLimits, type Seat } from './connection-limits.ts'
+import { type ConnectionLimitOptions, ConnectionLimits } from './connection-limits.ts'
 import { type Protocol, type Sniffed, sniff } from './sniff.ts'
 
 export interface ListenerOptions {
@@ -53,6 +53,7 @@ export class Listeners implements Resource {
   readonly #options: ListenersOptions
   readonly #limits: ConnectionLimits
   readonly #closedCounters = new Map<string, Counter>()
+  readonly #openSeconds: Histogram
   readonly #listening: { bound: BoundListener; listener: NetListener }[] = []
   readonly #sniffing = new Set<SharedConnection>()
   #nextId = 1
@@ -61,6 +62,7 @@ export class Listeners implements Resource {
     this.#deps = deps
     this.#options = options
     this.#limits = new ConnectionLimits(deps.metrics, options.limits)
+    this.#openSeconds = deps.metrics.histogram('moonmq_connection_duration_seconds')
   }
 
   /** Listens on every address, or on none: what was opened is closed again when one of them cannot be had. */
@@ -104,7 +106,11 @@ export class Listeners implements Resource {
       connection.destroy()
       return
     }
-    const shared = new SharedConnection(connection, seat)
+    const openedMs = this.#deps.clock.monotonicMs()
+    const shared = new SharedConnection(connection, () => {
+      seat.leave()
+      this.#openSeconds.observe((this.#deps.clock.monotonicMs() - openedMs) / 1000)
+    })
     this.#sniffing.add(shared)
     const info: AcceptInfo = { id: this.#nextId++, listener: listener.name, advertised: listener.advertised, loggedIn: seat.loggedIn }
     const sniffing = new Sniffing(this.#deps, this.#options, shared, listener, info, (reason) => {
@@ -260,12 +266,12 @@ function text(address: NetAddress): string {
 /** The connection as a door sees it: handlers pass from the sniffing to the door, and the seat is given back at its end. */
 class SharedConnection implements NetConnection {
   readonly #inner: NetConnection
-  readonly #seat: Seat
+  readonly #left: () => void
   #handlers: NetHandlers | null = null
 
-  constructor(inner: NetConnection, seat: Seat) {
+  constructor(inner: NetConnection, left: () => void) {
     this.#inner = inner
-    this.#seat = seat
+    this.#left = left
   }
 
   get remote(): NetAddress {
@@ -289,7 +295,7 @@ class SharedConnection implements NetConnection {
       drain: () => this.#handlers?.drain(),
       end: () => this.#handlers?.end(),
       closed: (error) => {
-        this.#seat.leave()
+        this.#left()
         this.#handlers?.closed(error)
       },
     })
@@ -314,6 +320,6 @@ class SharedConnection implements NetConnection {
   destroy(): void {
     this.#inner.destroy()
     // Before `start` there is nobody whom the connection could tell that it closed.
-    if (this.#handlers === null) this.#seat.leave()
+    if (this.#handlers === null) this.#left()
   }
 }

@@ -1,0 +1,51 @@
+// Makes docs/KAFKA.md from the handlers of the Kafka door. Run: node dist/scripts/docs-kafka.js
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { AnyApi } from '../src/kafka/handler.ts'
+import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
+import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
+
+const HEAD = `# Kafka clients and MoonMQ
+
+<!-- Made by scripts/docs-kafka.ts from the handlers in src/kafka/handlers. Do not edit. -->
+
+MoonMQ speaks Kafka's protocol on the same port as its own, told apart by the first bytes of a connection. Clients need no
+setting but the address.
+
+- Requests of one connection run one after another and are answered in their order. Only Produce lets the next request start before
+  its answer, which comes when its records are as durable as its \`acks\` asks.
+- A version of ApiVersions that is not known is answered in the layout of version 0 with error 35 and the versions that are. Any other
+  version or API that is not in the table closes the connection without an answer, with a line in the log.
+- With \`acks=0\` there is no answer; an error closes the connection.
+- A request may have up to \`socket.request.max.bytes\` (100 MiB), and up to 512 KiB while it is the first one of its connection.
+- A connection that sends no whole request and takes no answer for \`connections.max.idle.ms\` (10 minutes) is closed.
+- Metadata tells clients to connect to the listener's \`advertised\` address, or to the address that they reached when it is not set.
+
+## APIs that are served
+
+| key | API | versions | offered | what is different |
+| --- | --- | --- | --- | --- |
+`
+
+/** The document as text. */
+export function kafkaDocument(apis: readonly AnyApi[] = KAFKA_APIS): string {
+  const served = [...apis].sort((left, right) => left.key - right.key).map(row)
+  const skipped = SKIPPED_APIS.map(({ key, name, reason }) => `| ${key} | ${name} | ${reason} |`)
+  return `${HEAD}${served.join('\n')}
+
+## APIs that are not served
+
+| key | API | why |
+| --- | --- | --- |
+${skipped.join('\n')}
+`
+}
+
+function row({ key, name, versions, offeredFrom, omissions }: AnyApi): string {
+  const [min, max] = versions
+  return `| ${key} | ${name} | ${min}–${max} | ${offeredFrom ?? min}–${max} | ${omissions.join(' ')} |`
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(new URL('../../docs/KAFKA.md', import.meta.url), kafkaDocument())
+}

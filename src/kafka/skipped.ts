@@ -1,0 +1,50 @@
+/** APIs of Kafka that clients know and this door does not serve, with the reason. A request for one of them closes the connection. */
+export interface SkippedApi {
+  readonly key: number
+  readonly name: string
+  readonly reason: string
+}
+
+const TRANSACTIONS = 'transactions of Kafka clients are not in this version'
+const LOGIN = 'login and access rules are not in this version'
+const TOKENS = 'delegation tokens are not planned'
+const SETTINGS = 'settings cannot be changed while the broker runs in this version'
+const CLUSTER = 'there is one broker in this version'
+const NEXT_GROUPS = 'the consumer group protocol of KIP-848 is not in this version; clients use the classic one'
+const SHARE = 'share groups are not in this version'
+const STREAMS = 'Streams works on the classic group protocol'
+const TELEMETRY = 'client telemetry is not collected; clients run without it'
+const INTERNAL = 'brokers and controllers use it among themselves'
+
+function skipped(reason: string, apis: Readonly<Record<number, string>>): SkippedApi[] {
+  return Object.entries(apis).map(([key, name]) => ({ key: Number(key), name, reason }))
+}
+
+export const SKIPPED_APIS: readonly SkippedApi[] = [
+  ...skipped(LOGIN, { 17: 'SaslHandshake', 29: 'DescribeAcls', 30: 'CreateAcls', 31: 'DeleteAcls', 36: 'SaslAuthenticate' }),
+  ...skipped(LOGIN, { 48: 'DescribeClientQuotas', 49: 'AlterClientQuotas' }),
+  ...skipped(LOGIN, { 50: 'DescribeUserScramCredentials', 51: 'AlterUserScramCredentials' }),
+  ...skipped('deleting records before an offset is not in this version', { 21: 'DeleteRecords' }),
+  ...skipped(TRANSACTIONS, { 24: 'AddPartitionsToTxn', 25: 'AddOffsetsToTxn', 26: 'EndTxn', 28: 'TxnOffsetCommit' }),
+  ...skipped(TRANSACTIONS, { 61: 'DescribeProducers', 65: 'DescribeTransactions', 66: 'ListTransactions' }),
+  ...skipped(SETTINGS, { 33: 'AlterConfigs', 44: 'IncrementalAlterConfigs', 57: 'UpdateFeatures', 74: 'ListConfigResources' }),
+  ...skipped('offsets of single partitions cannot be deleted in this version', { 47: 'OffsetDelete' }),
+  ...skipped('there is one log folder', { 34: 'AlterReplicaLogDirs', 35: 'DescribeLogDirs' }),
+  ...skipped(TOKENS, { 38: 'CreateDelegationToken', 39: 'RenewDelegationToken' }),
+  ...skipped(TOKENS, { 40: 'ExpireDelegationToken', 41: 'DescribeDelegationToken' }),
+  ...skipped(CLUSTER, { 43: 'ElectLeaders', 45: 'AlterPartitionReassignments', 46: 'ListPartitionReassignments', 55: 'DescribeQuorum' }),
+  ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),
+  ...skipped(NEXT_GROUPS, { 68: 'ConsumerGroupHeartbeat', 69: 'ConsumerGroupDescribe' }),
+  ...skipped(TELEMETRY, { 71: 'GetTelemetrySubscriptions', 72: 'PushTelemetry' }),
+  ...skipped(SHARE, { 76: 'ShareGroupHeartbeat', 77: 'ShareGroupDescribe', 78: 'ShareFetch', 79: 'ShareAcknowledge' }),
+  ...skipped(SHARE, { 90: 'DescribeShareGroupOffsets', 91: 'AlterShareGroupOffsets', 92: 'DeleteShareGroupOffsets' }),
+  ...skipped(STREAMS, { 88: 'StreamsGroupHeartbeat', 89: 'StreamsGroupDescribe', 93: 'StreamsGroupTopologyDescriptionUpdate' }),
+  ...skipped(INTERNAL, { 27: 'WriteTxnMarkers', 83: 'InitializeShareGroupState', 84: 'ReadShareGroupState' }),
+  ...skipped(INTERNAL, { 85: 'WriteShareGroupState', 86: 'DeleteShareGroupState', 87: 'ReadShareGroupStateSummary' }),
+].sort((left, right) => left.key - right.key)
+
+/** How a log line names an API that is not served. */
+export function describeSkipped(key: number): string {
+  const found = SKIPPED_APIS.find((each) => each.key === key)
+  return found === undefined ? String(key) : `${key} (${found.name}: ${found.reason})`
+}
