@@ -1,17 +1,15 @@
 import type { RequestContext } from '../broker/context.ts'
-import type { BrokerPorts } from '../broker/ports.ts'
-import type { Clock, Timer } from '../core/clock.ts'
+import type { Timer } from '../core/clock.ts'
 import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
 import { KIB } from '../core/limits.ts'
-import type { LogFields, Logger } from '../core/logger.ts'
+import type { LogFields } from '../core/logger.ts'
 import type { AcceptInfo } from '../io/door.ts'
-import type { NetAddress, NetConnection, NetHandlers } from '../io/net.ts'
+import type { NetConnection, NetHandlers } from '../io/net.ts'
 import { advertisedFor } from './advertised.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
 import { type FrameBudget, FrameReader } from './frames.ts'
-import { type Answer, type KafkaCall, Later, NO_ANSWER } from './handler.ts'
-import type { Instruments } from './instruments.ts'
 import { giveBack, type OpenReply, Replies } from './replies.ts'
+import { RequestRunner, type RunnerDeps } from './runner.ts'
 
 export interface ConnectionLimits {
   /** Kafka's `socket.request.max.bytes`. */
@@ -31,15 +29,10 @@ export interface ConnectionLimits {
   readonly maxQueuedBytes: number
 }
 
-export interface ConnectionDeps {
-  readonly broker: BrokerPorts
-  readonly clock: Clock
-  readonly log: Logger
-  readonly dispatch: Dispatch
+export interface ConnectionDeps extends RunnerDeps {
   readonly budget: FrameBudget
   /** Principal of a connection without login. */
   readonly principal: string
-  readonly instruments: Instruments
   readonly closed: (connection: KafkaConnection, reason: string) => void
 }
 
@@ -58,9 +51,9 @@ export class KafkaConnection implements NetHandlers {
   readonly #limits: ConnectionLimits
   readonly #socket: NetConnection
   readonly #info: AcceptInfo
-  readonly #advertised: NetAddress
   readonly #frames: FrameReader
   readonly #replies = new Replies()
+  readonly #runner: RequestRunner
   readonly #abort = new AbortController()
   #context: RequestContext
   #timer: Timer | null = null
@@ -83,10 +76,16 @@ export class KafkaConnection implements NetHandlers {
     this.#limits = limits
     this.#socket = socket
     this.#info = info
-    this.#advertised = advertisedFor(info.advertised, socket.local)
     this.#frames = new FrameReader(deps.budget, Math.min(limits.maxFirstRequestBytes, limits.maxRequestBytes))
     this.#lastActivityMs = deps.clock.monotonicMs()
     this.#context = this.#contextFor('')
+    this.#runner = new RequestRunner(deps, {
+      advertised: advertisedFor(info.advertised, socket.local),
+      ready: (reply, parts) => this.#ready(reply, parts),
+      resume: () => this.#resume(),
+      lose: (reason) => this.#lose(reason),
+      fields: () => this.#fields(),
+    })
   }
 
   /** Begins with the bytes that the listener has read already. */
@@ -207,109 +206,21 @@ export class KafkaConnection implements NetHandlers {
   }
 
   #run(request: DecodedRequest, reply: OpenReply): void {
-    const { api } = request.route
-    this.#deps.instruments.request(api.name)
     if (this.#context.clientId !== request.clientId) this.#context = this.#contextFor(request.clientId)
-    const call: KafkaCall = {
-      version: request.route.version,
-      context: this.#context,
-      broker: this.#deps.broker,
-      advertised: this.#advertised,
-      clock: this.#deps.clock,
-      log: this.#deps.log,
-      offer: this.#deps.dispatch.offer,
-      afterSent: (run) => {
-        if (reply.afterSent === null) reply.afterSent = [run]
-        else reply.afterSent.push(run)
-      },
-    }
-    let answer: Answer<unknown> | Promise<Answer<unknown>>
-    try {
-      answer = api.handle(call, request.body)
-    } catch (error) {
-      this.#failed(error, call, request, reply)
-      return
-    }
-    if (!(answer instanceof Promise)) {
-      this.#answered(answer, call, request, reply)
-      return
-    }
+    const running = this.#runner.run(request, this.#context, reply)
+    if (running === null) return
     this.#busy = true
-    answer.then(
-      (settled) => {
-        this.#busy = false
-        this.#answered(settled, call, request, reply)
-        this.#resume()
-      },
-      (error: unknown) => {
-        this.#busy = false
-        this.#failed(error, call, request, reply)
-        this.#resume()
-      },
-    )
+    running.then(this.#ranOn, this.#ranOn)
   }
 
-  #answered(answer: Answer<unknown>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
-    if (answer === NO_ANSWER) {
-      this.#replies.ready(reply, [])
-      return
-    }
-    if (!(answer instanceof Later)) {
-      this.#encode(answer, request, reply)
-      return
-    }
-    answer.response.then(
-      (response) => {
-        this.#encode(response, request, reply)
-        this.#resume()
-      },
-      (error: unknown) => {
-        this.#failed(error, call, request, reply)
-        this.#resume()
-      },
-    )
+  readonly #ranOn = (): void => {
+    this.#busy = false
+    this.#resume()
   }
 
-  #encode(response: unknown, request: DecodedRequest, reply: OpenReply): void {
-    if (this.#closed) {
-      giveBack(reply)
-      return
-    }
-    try {
-      this.#replies.ready(reply, this.#deps.dispatch.encode(request.route, request.correlationId, response))
-      this.#deps.instruments.answered(request.route.api.name, this.#deps.clock.monotonicMs() - reply.startedMs)
-    } catch (error) {
-      this.#replies.ready(reply, [])
-      this.#deps.log.error('kafka.answer_failed', `the ${request.route.api.name} answer cannot be written: ${message(error)}`, {
-        ...this.#fields(),
-        version: request.route.version,
-        stack: stack(error),
-      })
-      this.#lose('answer_failed')
-    }
-  }
-
-  #failed(cause: unknown, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
-    const error = asMoonMQError(cause)
-    const { api, version } = request.route
-    if (error.code === 'INTERNAL') {
-      const fields = { ...this.#fields(), version, stack: stack(error.cause ?? error) }
-      this.#deps.log.error('kafka.request_failed', `${api.name} failed: ${error.message}`, fields)
-    }
-    let response: unknown
-    try {
-      response = api.refuse(error, request.body, call)
-    } catch (second) {
-      this.#deps.log.error('kafka.request_failed', `${api.name} has no answer to its failure: ${message(second)}`, this.#fields())
-      response = null
-    }
-    if (response !== null) {
-      this.#encode(response, request, reply)
-      return
-    }
-    this.#replies.ready(reply, [])
-    this.#deps.log.debug('kafka.request_refused', `connection closed after ${api.name}: ${error.message}`, this.#fields())
-    this.#lose('request_refused')
+  #ready(reply: OpenReply, parts: readonly Buffer[]): void {
+    if (this.#closed) giveBack(reply)
+    else this.#replies.ready(reply, parts)
   }
 
   /** After an answer became ready outside of `data`: one write for all that became ready in this turn. */
@@ -418,12 +329,4 @@ export class KafkaConnection implements NetHandlers {
 /** API key 0, the only request that may start while earlier answers are outstanding. */
 function isProduce(frame: Buffer): boolean {
   return frame[0] === 0 && frame[1] === 0
-}
-
-function message(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
-
-function stack(error: unknown): string | undefined {
-  return error instanceof Error ? error.stack : undefined
 }

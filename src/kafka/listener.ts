@@ -61,7 +61,6 @@ export class KafkaDoor implements Door, Resource {
     this.#options = options
     this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
-    this.#requests.set(api.name, deps.metrics.counter('moonmq_kafka_requests_total', { api: api.name }))
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
