@@ -245,18 +245,18 @@ export class LogManager implements Resource {
 
   /**
    * Closes a log and takes its folder out of sight, durably when it resolves; the files go in the background. Also for a partition that
-   * could not be opened. Nothing happens when the folder is missing or belongs to another topic of the same name.
+   * could not be opened. Nothing happens when the folder is missing or, with `topicId`, belongs to another topic of the same name.
    */
-  async delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
+  async delete(partition: TopicPartition, topicId?: Uuid): Promise<void> {
     const log = this.get(partition)
-    if (log !== undefined && log.topicId !== topicId) return
+    if (log === undefined && !(await this.exists(partition))) return
+    const id = log?.topicId ?? (await folderTopicId(this.deps, this.#folder(partition))) ?? ZERO_UUID
+    if (topicId !== undefined && topicId !== id) return
     this.#logs.delete(partitionFolderName(partition))
-    this.#recoveryPoints.delete(offsetKey(topicId, partition.partition))
-    this.#logStarts.delete(offsetKey(topicId, partition.partition))
+    this.#recoveryPoints.delete(offsetKey(id, partition.partition))
+    this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
-    const folder = this.#folder(partition)
-    if (!(await this.exists(partition)) || (await folderTopicId(this.deps, folder)) !== topicId) return
-    await this.#markDeleted(partition, topicId)
+    await this.#markDeleted(partition, id)
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */

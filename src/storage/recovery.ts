@@ -6,7 +6,7 @@ import type { BatchRules } from './batch-rules.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { type ProducerState, readEndTransaction } from './producer-state.ts'
-import { findBatch, scanBatches } from './scan.ts'
+import { findBatch, isWholeBatch, scanBatches } from './scan.ts'
 import type { Segment } from './segment.ts'
 
 /** Bytes that recovery took away from the end of a log, and why. */
@@ -146,6 +146,9 @@ async function judgeFault(
     new MoonMQError('DATA_DAMAGED', { path, reason: `byte ${fault.position}, offset ${fault.offset}: ${fault.reason}; ${why}` })
   if (fault.offset < options.recoveryPoint) {
     throw damaged(`everything below offset ${options.recoveryPoint} was acknowledged, so this is damage and not a write that was cut short`)
+  }
+  if (!options.hadPowerCut && (await isWholeBatch(file, deps.pool, fault.position, fault.sizeBytes))) {
+    throw damaged('its checksum fits, so this is no write that was cut short')
   }
   const behind = await findBatch(file, deps.pool, { from: fault.position + 1, to: fault.sizeBytes, minOffset: fault.offset })
   const hadBatchesBehind = behind >= 0 || (next !== null && next.log.path !== path && next.sizeBytes > 0)

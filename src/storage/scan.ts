@@ -1,6 +1,6 @@
 import { BATCH_HEADER_BYTES } from '../core/limits.ts'
 import type { DiskFile } from '../io/disk.ts'
-import { AT, type BatchHeader, batchSizeAt, MAGIC } from '../record/batch.ts'
+import { AT, type BatchHeader, batchSizeAt, computeBatchCrc, MAGIC } from '../record/batch.ts'
 import { type BatchRules, checkBatch, MAX_BATCH_BYTES } from './batch-rules.ts'
 import type { BufferPool } from './buffer-pool.ts'
 
@@ -94,6 +94,19 @@ export async function findBatch(file: DiskFile, pool: BufferPool, range: { from:
       position = candidate + 1
     }
     return -1
+  } finally {
+    chunk.release()
+  }
+}
+
+/** Whether the bytes at `position` have the length and the checksum of a batch, whatever the fields before the checksum say. */
+export async function isWholeBatch(file: DiskFile, pool: BufferPool, position: number, to: number): Promise<boolean> {
+  const chunk = new ChunkReader(file, pool, to)
+  try {
+    if ((await ensureBatch(chunk, position, to)) !== null) return false
+    const at = chunk.at(position)
+    const sizeBytes = batchSizeAt(chunk.bytes, at, chunk.end) as number
+    return computeBatchCrc(chunk.bytes, at, sizeBytes) === chunk.bytes.readUInt32BE(at + AT.crc)
   } finally {
     chunk.release()
   }

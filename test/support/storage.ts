@@ -140,3 +140,30 @@ export async function readAll(
   }
   return found
 }
+
+/** Every file below the data folder with its bytes, as a reader sees them now. */
+export async function filesOf(disk: MemoryDisk, folder = DATA_FOLDER): Promise<Map<string, Buffer>> {
+  const files = new Map<string, Buffer>()
+  for (const entry of await disk.list(folder)) {
+    const path = `${folder}/${entry.name}`
+    if (entry.kind === 'file') files.set(path, Buffer.from(disk.peek(path) ?? Buffer.alloc(0)))
+    else for (const [name, bytes] of await filesOf(disk, path)) files.set(name, bytes)
+  }
+  return files
+}
+
+/** A new disk that holds these files, all of them durable. */
+export async function diskWith(files: ReadonlyMap<string, Buffer>): Promise<MemoryDisk> {
+  const disk = new MemoryDisk({ clock: new SystemClock() })
+  for (const [path, bytes] of files) {
+    await disk.makeDirectory(path.slice(0, path.lastIndexOf('/')))
+    const file = await disk.open(path, 'write')
+    if (bytes.length > 0) await file.write([bytes], 0)
+    await file.datasync()
+    await file.close()
+  }
+  await disk.syncDirectory('/')
+  return disk
+}
+
+export const LOG_FILE = `${DATA_FOLDER}/t-0/00000000000000000000.log`
