@@ -159,7 +159,7 @@ export class ProduceService implements ProducePort {
           logStartOffset: log.logStartOffset,
         }
         if (acks === 'none') ticket.done(outcome)
-        else ticket.doneWhen(log.whenDurable(original.lastOffset + 1), outcome)
+        else this.#follow(log.whenDurable(original.lastOffset + 1), 0, ticket, ticket.pending(outcome))
         return
       }
     }
@@ -179,19 +179,28 @@ export class ProduceService implements ProducePort {
       logStartOffset: appended.logStartOffset,
     }
     const durable = log.whenDurable(appended.lastOffset + 1)
-    this.#trackInflight(durable, header.sizeBytes)
-    if (acks === 'none') ticket.done(outcome)
-    else ticket.doneWhen(durable, outcome)
+    if (acks !== 'none') this.#follow(durable, header.sizeBytes, ticket, ticket.pending(outcome))
+    else {
+      ticket.done(outcome)
+      // Its bytes count all the same, and its failure is owned here: nobody else looks at it but the log, which has reported it.
+      this.#follow(durable, header.sizeBytes, ticket, -1)
+    }
   }
 
-  #trackInflight(durable: Promise<void>, sizeBytes: number): void {
+  #follow(durable: Promise<void>, sizeBytes: number, ticket: Ticket, place: number): void {
     this.#inflightBytes += sizeBytes
-    const done = () => {
-      this.#inflightBytes -= sizeBytes
-      this.#admit()
-    }
-    // Owned here too: with acks none nobody else looks at a failure, which the log itself has reported.
-    durable.then(done, done)
+    durable.then(
+      () => {
+        this.#inflightBytes -= sizeBytes
+        if (place >= 0) ticket.landed(place)
+        this.#admit()
+      },
+      (error: unknown) => {
+        this.#inflightBytes -= sizeBytes
+        if (place >= 0) ticket.failed(place, error)
+        this.#admit()
+      },
+    )
   }
 
   /** Lets the next one in; it lets in the one after when it has appended. */

@@ -10,97 +10,105 @@ export function failedOutcome(error: unknown): ProduceOutcome {
   return { error: asMoonMQError(error), baseOffset: NO_OFFSET, logAppendTimeMs: NO_TIMESTAMP, logStartOffset: NO_OFFSET }
 }
 
-/** One append of a request that is not durable yet. */
-interface Waiting {
-  readonly index: number
-  readonly durable: Promise<void>
-}
-
-/** The appends of one request: outcomes are there, what is left is their durability. */
+/** The appends of one request: outcomes are there, what is left is the durability of some of them. */
 export class Ticket implements ProduceTicket {
+  readonly timeoutMs: number
   readonly #deadlines: Deadlines
-  readonly #timeoutMs: number
   readonly #outcomes: ProduceOutcome[] = []
-  readonly #waiting: Waiting[] = []
+  /** Whether the outcome at the same place waits for its append to be durable. */
+  readonly #waits: boolean[] = []
+  #open = 0
+  #resolve: ((outcomes: readonly ProduceOutcome[]) => void) | undefined
+  /** Monotonic; set when somebody waits. */
+  deadlineMs = 0
 
   constructor(deadlines: Deadlines, timeoutMs: number) {
     this.#deadlines = deadlines
-    this.#timeoutMs = timeoutMs
+    this.timeoutMs = timeoutMs
   }
 
   done(outcome: ProduceOutcome): void {
     this.#outcomes.push(outcome)
+    this.#waits.push(false)
   }
 
-  doneWhen(durable: Promise<void>, outcome: ProduceOutcome): void {
-    this.#waiting.push({ index: this.#outcomes.length, durable })
-    this.#outcomes.push(outcome)
+  /** Returns the place to report to with `landed` or `failed`. */
+  pending(outcome: ProduceOutcome): number {
+    this.#open++
+    this.#waits.push(true)
+    return this.#outcomes.push(outcome) - 1
+  }
+
+  landed(place: number): void {
+    // Answered as overdue already.
+    if (this.#waits[place] !== true) return
+    this.#waits[place] = false
+    if (--this.#open > 0 || this.#resolve === undefined) return
+    this.#deadlines.remove(this)
+    this.#resolve(this.#outcomes)
+  }
+
+  failed(place: number, error: unknown): void {
+    if (this.#waits[place] === true) this.#outcomes[place] = failedOutcome(error)
+    this.landed(place)
   }
 
   settled(): readonly ProduceOutcome[] | Promise<readonly ProduceOutcome[]> {
-    if (this.#waiting.length === 0) return this.#outcomes
+    if (this.#open === 0) return this.#outcomes
     return new Promise((resolve) => {
-      const pending = new Set(this.#waiting)
-      const overdue = this.#deadlines.add(this.#timeoutMs, () => {
-        for (const each of pending) {
-          this.#outcomes[each.index] = failedOutcome(new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs: this.#timeoutMs }))
-        }
-        pending.clear()
-        resolve(this.#outcomes)
-      })
-      const settle = (each: Waiting) => {
-        if (!pending.delete(each) || pending.size > 0) return
-        overdue.cancel()
-        resolve(this.#outcomes)
-      }
-      for (const each of this.#waiting) {
-        each.durable.then(
-          () => settle(each),
-          (error: unknown) => {
-            if (pending.has(each)) this.#outcomes[each.index] = failedOutcome(error)
-            settle(each)
-          },
-        )
-      }
+      this.#resolve = resolve
+      this.#deadlines.add(this)
     })
+  }
+
+  /** Answers what is not durable in time with REQUEST_TIMED_OUT. Its records stay, and become durable later. */
+  expire(): void {
+    const overdue = failedOutcome(new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs: this.timeoutMs }))
+    for (const [place, waits] of this.#waits.entries()) {
+      if (!waits) continue
+      this.#waits[place] = false
+      this.#outcomes[place] = overdue
+    }
+    this.#open = 0
+    this.#resolve?.(this.#outcomes)
   }
 }
 
-interface Deadline {
-  readonly atMs: number
-  readonly fire: () => void
-}
-
-/** Deadlines of many short waits with one timer among them: a request that is answered in time costs two set operations. */
+/** The deadlines of many short waits with one timer among them: a request that is answered in time costs two set operations. */
 export class Deadlines {
   readonly #clock: Clock
-  readonly #all = new Set<Deadline>()
+  readonly #tickets = new Set<Ticket>()
   #timer: Timer | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  add(delayMs: number, fire: () => void): { cancel(): void } {
-    const deadline = { atMs: this.#clock.monotonicMs() + delayMs, fire }
-    this.#all.add(deadline)
+  add(ticket: Ticket): void {
+    ticket.deadlineMs = this.#clock.monotonicMs() + ticket.timeoutMs
+    this.#tickets.add(ticket)
     this.#timer ??= this.#clock.setTimer(SWEEP_MS, this.#sweep)
-    return { cancel: () => this.#all.delete(deadline) }
+  }
+
+  remove(ticket: Ticket): void {
+    this.#tickets.delete(ticket)
   }
 
   readonly #sweep = () => {
     const nowMs = this.#clock.monotonicMs()
-    for (const deadline of this.#all) {
-      if (deadline.atMs > nowMs) continue
-      this.#all.delete(deadline)
-      deadline.fire()
+    for (const ticket of this.#tickets) {
+      if (ticket.deadlineMs > nowMs) continue
+      this.#tickets.delete(ticket)
+      ticket.expire()
     }
-    this.#timer = this.#all.size === 0 ? undefined : this.#clock.setTimer(SWEEP_MS, this.#sweep)
+    this.#timer = this.#tickets.size === 0 ? undefined : this.#clock.setTimer(SWEEP_MS, this.#sweep)
   }
 
+  /** Answers everybody who still waits. */
   close(): void {
     this.#timer?.cancel()
     this.#timer = undefined
-    this.#all.clear()
+    for (const ticket of this.#tickets) ticket.expire()
+    this.#tickets.clear()
   }
 }
