@@ -49,15 +49,17 @@ export async function readMetadataOffline(
     return { image: null, findings }
   }
   const fold = new OfflineFold(base, snapshots, findings)
+  let isWhole = true
   for (const baseOffset of bases) {
     const file = await disk.open(`${directory}/${segmentFileName(baseOffset, 'log')}`, 'read')
     try {
-      if (!(await fold.addSegment(file, segmentFileName(baseOffset, 'log'), baseOffset))) break
+      isWhole = await fold.addSegment(file, segmentFileName(baseOffset, 'log'), baseOffset)
     } finally {
       await file.close()
     }
+    if (!isWhole) break
   }
-  return { image: fold.end(), findings }
+  return { image: fold.end(isWhole), findings }
 }
 
 interface ReadSnapshot {
@@ -79,7 +81,8 @@ async function readSnapshots(disk: Disk, directory: string, clusterId: Uuid, fin
 }
 
 class OfflineFold {
-  readonly #snapshots: readonly ReadSnapshot[]
+  /** By end offset; those that the fold has not reached. */
+  readonly #snapshots: Map<number, ReadSnapshot>
   readonly #findings: MetadataFinding[]
   readonly #pool = new BufferPool({ maxKeptBytes: 0 })
   #image: MetadataImage
@@ -90,7 +93,7 @@ class OfflineFold {
     this.#image = base
     this.#builder = new ImageBuilder(base)
     this.#nextOffset = base.nextOffset
-    this.#snapshots = snapshots
+    this.#snapshots = new Map(snapshots.filter((each) => each.id.endOffset > base.nextOffset).map((each) => [each.id.endOffset, each]))
     this.#findings = findings
   }
 
@@ -114,13 +117,20 @@ class OfflineFold {
     return scan.fault === null && fault === null
   }
 
-  end(): MetadataImage {
+  /** `isWhole`: the fold reached the end of the log, so a snapshot that it did not meet has no place in it. */
+  end(isWhole: boolean): MetadataImage {
+    for (const { id } of isWhole ? this.#snapshots.values() : []) {
+      const reason =
+        id.endOffset > this.#nextOffset ? `the log ends at offset ${this.#nextOffset}` : `no batch ends before offset ${id.endOffset}`
+      this.#findings.push({ file: snapshotName(id), reason })
+    }
     return this.#builder.build(this.#nextOffset)
   }
 
   #compareSnapshot(): void {
-    const snapshot = this.#snapshots.find((each) => each.id.endOffset === this.#nextOffset)
+    const snapshot = this.#snapshots.get(this.#nextOffset)
     if (snapshot === undefined) return
+    this.#snapshots.delete(this.#nextOffset)
     this.#image = this.#builder.build(this.#nextOffset)
     this.#builder = new ImageBuilder(this.#image)
     if (isDeepStrictEqual(this.#image, snapshot.image)) return
