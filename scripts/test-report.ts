@@ -26,6 +26,7 @@ interface FileState {
 
 /** How much of what a failing file printed is repeated: enough to find the fault, little enough to read. */
 const MAX_OUTPUT_CHARS = 20_000
+const MAX_FAILURE_CHARS = 5000
 
 /** Runs the files, prints a line a file and each failure in full, and counts tests; suites do not count. */
 export async function runFiles(files: readonly string[], options: RunOptions): Promise<Totals> {
@@ -96,8 +97,18 @@ function noteFailure(state: FileState, data: Failed): void {
   // What failed inside has been told already.
   if (error.failureType === 'subtestsFailed') return
   const where = data.name === data.file ? 'the file itself' : data.name
-  const cause: unknown = error.cause ?? error
-  fail(state, `${where}: ${inspect(cause, { depth: 6, maxStringLength: 4000 })}`)
+  fail(state, `${where}: ${told(error.cause ?? error)}`)
+}
+
+/** Message, place and causes; not the properties, which repeat the message of a failed comparison at length. */
+function told(error: unknown): string {
+  if (!(error instanceof Error)) return cut(inspect(error, { depth: 4, maxStringLength: 1000 }))
+  const cause = error.cause === undefined ? '' : `\ncaused by: ${told(error.cause)}`
+  return `${cut(error.stack ?? String(error))}${cause}`
+}
+
+function cut(text: string): string {
+  return text.length > MAX_FAILURE_CHARS ? `${text.slice(0, MAX_FAILURE_CHARS)}\n(cut)` : text
 }
 
 function fail(state: FileState, text: string): void {

@@ -86,9 +86,9 @@ function bareSchema(key: Key): v.GenericSchema<unknown, unknown> {
   }
   if (key.kind === 'boolean') return v.boolean()
   if (key.kind === 'string') return v.pipe(v.string(), v.minLength(key.min ?? 0))
-  const least = v.minValue<number, number>(key.min ?? Number.NEGATIVE_INFINITY)
-  const most = v.maxValue<number, number>(key.max ?? Number.POSITIVE_INFINITY)
-  return key.kind === 'integer' ? v.pipe(v.number(), v.safeInteger(), least, most) : v.pipe(v.number(), v.finite(), least, most)
+  const least = v.minValue<number, number>(key.min ?? Number.MIN_SAFE_INTEGER)
+  const most = v.maxValue<number, number>(key.max ?? Number.MAX_SAFE_INTEGER)
+  return key.kind === 'integer' ? v.pipe(v.number(), v.integer(), least, most) : v.pipe(v.number(), least, most)
 }
 
 /** The accepted value, or undefined when it is not acceptable. No setting has undefined as a value. */

@@ -45,7 +45,8 @@ export function readOverlay(file: ConfigFile): Given[] {
   const visit = (node: object, prefix: string, depth: number): void => {
     if (depth > MAX_DEPTH) throw badSetting(`${file.name}: ${prefix} is nested too deeply`)
     for (const [name, value] of Object.entries(node)) {
-      if (name.startsWith('_')) continue
+      // Editors find the schema of a file by this key.
+      if (name.startsWith('_') || (name === '$schema' && depth === 0)) continue
       const path = `${prefix}${keyName(name, prefix, file.style)}`
       if (isObject(value) && !WHOLE.has(path)) visit(value, `${path}.`, depth + 1)
       else given.push(file.style === 'appsettings' ? moved({ path, value, origin }) : { path, value, origin })

@@ -63,8 +63,8 @@ export class GroupCommit {
     this.#clock = deps.clock
     this.#options = options
     const metrics = deps.metrics ?? NO_METRICS
-    this.#syncs = metrics.counter('moonmq_storage_fsync_total')
-    this.#syncSeconds = metrics.histogram('moonmq_storage_fsync_seconds')
+    this.#syncs = metrics.counter('moonmq_fsync_total')
+    this.#syncSeconds = metrics.histogram('moonmq_fsync_duration_seconds')
   }
 
   /** Syncs that run or wait. */

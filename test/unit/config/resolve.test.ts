@@ -61,7 +61,7 @@ test('files, variables and flags win in this order, and every value knows where 
 
 test('objects merge, lists replace, keys with an underscore in front are comments', () => {
   const files = [
-    file({ _note: 'x', listeners: [{ port: 1 }, { port: 2 }], logging: { level: 'debug', _why: 1 } }),
+    file({ $schema: './moonmq.schema.json', _note: 'x', listeners: [{ port: 1 }, { port: 2 }], logging: { level: 'debug', _why: 1 } }),
     file({ listeners: [{ name: 'only', port: 3, protocols: ['kafka'] }], logging: { file: 'a.log' } }, 'moonmq.test.json'),
   ]
   const { settings } = resolveConfig({ files, env: {}, flags: [] })
