@@ -32,7 +32,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_topic_count', [], 'Topics, internal ones apart'),
   gauge('moonmq_partition_count', [], 'Partitions of all topics, internal ones apart'),
   gauge('moonmq_partitions_offline', [], 'Partitions whose log failed and is not open'),
-  gauge('moonmq_groups', ['state'], 'Consumer groups by state'),
+  gauge('moonmq_groups', [], 'Consumer groups that the broker holds'),
 
   gauge('moonmq_connections_open', [], 'Client connections open now'),
   counter('moonmq_connections_accepted_total', [], 'Client connections accepted'),

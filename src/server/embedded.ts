@@ -1,8 +1,9 @@
 import { resolveConfig } from '../config/resolve.ts'
 import { defined } from '../core/assert.ts'
-import { NO_METRICS } from '../core/counters.ts'
 import { type Logger, SILENT } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
+import { MetricsRegistry } from '../obs/metrics.ts'
+import { Scrape } from '../obs/scrape.ts'
 import { BrokerServer } from './broker-server.ts'
 import { DEFAULT_POOL_SIZE, type Machine, thisMachine } from './machine.ts'
 
@@ -42,7 +43,10 @@ export async function startBroker(options: StartBrokerOptions = {}): Promise<Emb
   const { settings } = resolveConfig({ files: [configFile(options.config)], env: {}, flags: flags(options, http) })
   const memoryBytes = settings.server.memory ? Number.POSITIVE_INFINITY : null
   const machine = { ...thisMachine({ poolSize: DEFAULT_POOL_SIZE, memoryBytes, log }), ...options.machine }
-  const server = await BrokerServer.start({ machine, log, metrics: NO_METRICS, scrape: async () => '' }, settings)
+  const registry = new MetricsRegistry()
+  // The process is the embedder's own: its memory and processor time are not ours to report.
+  const scrape = new Scrape({ loader: machine.loader, registry }, { processMetrics: false })
+  const server = await BrokerServer.start({ machine, log, metrics: registry, scrape: () => scrape.text() }, settings)
   const { address } = defined(server.listeners[0], 'the first listener')
   const host = address.host
   return {

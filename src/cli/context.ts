@@ -1,0 +1,56 @@
+import type { Readable } from 'node:stream'
+import { asMoonMQError, type ErrorCode } from '../core/errors.ts'
+
+/** What a command may touch: passed in, so that a test runs it without a process. */
+export interface CliContext {
+  /** Data goes here, nothing else. */
+  out(text: string): void
+  /** Progress, hints and errors. */
+  err(text: string): void
+  readonly stdin: Readable
+  readonly stdinIsTerminal: boolean
+  readonly errIsTerminal: boolean
+  readonly colour: boolean
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly cwd: string
+  /** Fires at the first interrupt. */
+  readonly signal: AbortSignal
+}
+
+/** How a command ends; documented in `moonmq help`. */
+export const EXIT = { done: 0, failed: 1, usage: 2, notFound: 3, unreachable: 5, conflict: 6, interrupted: 130 } as const
+
+/** A mistake in how the command was called: exit 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
+  TOPIC_MISSING: EXIT.notFound,
+  PARTITION_MISSING: EXIT.notFound,
+  GROUP_MISSING: EXIT.notFound,
+  CONNECT_FAILED: EXIT.unreachable,
+  CONNECTION_CLOSED: EXIT.unreachable,
+  REQUEST_TIMED_OUT: EXIT.unreachable,
+  TOPIC_EXISTS: EXIT.conflict,
+  GROUP_NOT_EMPTY: EXIT.conflict,
+  DATA_FOLDER_LOCKED: EXIT.conflict,
+  SETTING_INVALID: EXIT.usage,
+  ABORTED: EXIT.interrupted,
+}
+
+/** Runs a command and turns what it throws into a message and an exit code. */
+export async function guarded(context: CliContext, run: () => Promise<number>): Promise<number> {
+  try {
+    return await run()
+  } catch (error) {
+    if (context.signal.aborted) return EXIT.interrupted
+    if (error instanceof UsageError) {
+      context.err(`${error.message}\n`)
+      return EXIT.usage
+    }
+    const known = asMoonMQError(error)
+    context.err(`moonmq: ${known.message} (${known.code})\n`)
+    return EXIT_BY_CODE[known.code] ?? EXIT.failed
+  }
+}

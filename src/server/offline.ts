@@ -1,0 +1,77 @@
+import { MoonMQError } from '../core/errors.ts'
+import { isInternalTopic } from '../metadata/names.ts'
+import { readMetadataOffline } from '../metadata/offline.ts'
+import type { MetadataImage } from '../metadata/types.ts'
+import { Codecs } from '../record/compression.ts'
+import { readIdentity } from '../storage/identity.ts'
+import { dataFolderHolder } from '../storage/lock.ts'
+import { type KnownPartition, type ValidateProgress, type ValidationReport, validateLogs } from '../storage/validate.ts'
+import type { Finding } from '../storage/validate-findings.ts'
+import type { Machine } from './machine.ts'
+
+const METADATA_FOLDER = '__cluster_metadata-0'
+
+export type { Finding, ValidateProgress, ValidationReport }
+
+/**
+ * Checks a data folder that no broker uses: the metadata log first, then every log against it. Changes nothing. Throws
+ * DATA_FOLDER_LOCKED while a broker runs on it and DATA_DAMAGED when there is no data folder.
+ */
+export async function validateDataFolder(
+  machine: Machine,
+  folder: string,
+  onProgress?: (progress: ValidateProgress) => void,
+): Promise<ValidationReport> {
+  const { disk, host, clock, loader } = machine
+  if ((await disk.stat(folder))?.kind !== 'directory')
+    throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'there is no such folder' })
+  const holder = await dataFolderHolder({ disk, host }, folder)
+  if (holder !== null) throw new MoonMQError('DATA_FOLDER_LOCKED', { path: folder, pid: holder.pid })
+  const metadata = await readMetadata(machine, folder)
+  const report = await validateLogs(
+    { disk, clock, codecs: new Codecs({ loader }) },
+    {
+      folder,
+      known: metadata.image === null ? null : knownPartitions(metadata.image),
+      ...(onProgress === undefined ? {} : { onProgress }),
+    },
+  )
+  return { ...report, problems: [...metadata.problems, ...report.problems] }
+}
+
+async function readMetadata(machine: Machine, folder: string): Promise<{ image: MetadataImage | null; problems: Finding[] }> {
+  const { disk } = machine
+  const problem = (file: string, reason: string): Finding => ({ file, position: null, reason })
+  const directory = `${folder}/${METADATA_FOLDER}`
+  if ((await disk.stat(directory)) === null) {
+    return {
+      image: null,
+      problems: [problem(METADATA_FOLDER, 'there is no metadata log: this is no data folder, or its most important part is missing')],
+    }
+  }
+  try {
+    const identity = await readIdentity(disk, folder)
+    if (identity === null) return { image: null, problems: [problem('meta.properties', 'it is missing')] }
+    const { image, findings } = await readMetadataOffline(disk, { directory, clusterId: identity.clusterId })
+    return { image, problems: findings.map(({ file, reason }) => problem(`${METADATA_FOLDER}/${file}`, reason)) }
+  } catch (error) {
+    if (!(error instanceof MoonMQError)) throw error
+    return {
+      image: null,
+      problems: [problem(String(error.details['path'] ?? METADATA_FOLDER), String(error.details['reason'] ?? error.message))],
+    }
+  }
+}
+
+function knownPartitions(image: MetadataImage): KnownPartition[] {
+  return [...image.topics.values()].flatMap((topic) =>
+    topic.partitions.map(({ partition, leaderEpoch }) => ({
+      topic: topic.name,
+      partition,
+      topicId: topic.id,
+      leaderEpoch,
+      isCompacted: (topic.config.get('cleanup.policy') ?? '').includes('compact'),
+      isLazy: isInternalTopic(topic.name),
+    })),
+  )
+}
