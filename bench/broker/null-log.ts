@@ -47,6 +47,10 @@ export class NullLog implements Log {
     return this.logEndOffset
   }
 
+  ready(): undefined {
+    return undefined
+  }
+
   append(_batch: Buffer, header: BatchHeader): Appended {
     const baseOffset = this.logEndOffset
     const lastOffset = baseOffset + header.lastOffsetDelta

@@ -123,6 +123,8 @@ export interface Log extends LogOffsets {
    * here on and sets base offset, leader epoch (and append time) in place. The header was parsed and its CRC checked before.
    */
   append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended
+  /** Undefined when an append has room, else resolves once half of what waits to be written is written, or the log fails. */
+  ready(): Promise<void> | undefined
   /** Resolves when every offset below `offset` is durable; rejects when the log fails first. */
   whenDurable(offset: number): Promise<void>
   /** Resolves when every offset below `offset` is synced to disk, whatever `flush.messages` says. */

@@ -60,6 +60,8 @@ export class FakeLog implements Log {
   epochEnd: EpochEnd | undefined
   /** When set, reads are answered by promises that the test settles by resolving it. */
   readGate: Promise<void> | undefined
+  /** When set, appends wait for it: too much waits to be written. */
+  room: Promise<void> | undefined
   readonly batches: StoredBatch[] = []
   readonly #waiters: { readonly offset: number; readonly done: Deferred<void> }[] = []
   readonly #watchers = new Set<(event: LogEvent) => void>()
@@ -90,6 +92,10 @@ export class FakeLog implements Log {
 
   get watchers(): number {
     return this.#watchers.size
+  }
+
+  ready(): Promise<void> | undefined {
+    return this.room
   }
 
   append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended {

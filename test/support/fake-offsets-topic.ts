@@ -56,6 +56,10 @@ export class FakeLog implements Log {
     return this.logEndOffset
   }
 
+  ready(): undefined {
+    return undefined
+  }
+
   append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended {
     if (this.state !== 'online')
       throw new MoonMQError('STORAGE_FAILED', { topic: this.topic, partition: this.partition, reason: 'it is told to' })

@@ -136,7 +136,7 @@ export class FetchService implements FetchPort {
         seen === undefined ||
         log === undefined ||
         log !== seen.log ||
-        log.state !== 'online' ||
+        log.state === 'closed' ||
         log.highWatermark !== seen.highWatermark ||
         log.lastStableOffset !== seen.lastStableOffset ||
         log.logStartOffset !== seen.logStartOffset

@@ -41,6 +41,8 @@ export function readPartition(
   try {
     const served = partitions.forClient(context, wanted.topic, wanted.partition)
     const { log } = served
+    // A log that failed still gives what is durable; one that was closed gives nothing.
+    if (log.state === 'closed') throw closed(wanted)
     checkLeaderEpoch(wanted.topic, wanted.partition, wanted.currentLeaderEpoch, leaderEpochOf(served))
     const diverging = divergence(log, wanted.lastFetchedEpoch, wanted.fetchOffset)
     if (diverging !== null) return outcome(wanted, log, null, { diverging })
@@ -59,6 +61,10 @@ export function readPartition(
   } catch (error) {
     return failed(wanted, partitions.topic(wanted.topic)?.partitions[wanted.partition]?.log ?? null, error)
   }
+}
+
+function closed({ topic, partition }: FetchPartition): MoonMQError {
+  return new MoonMQError('STORAGE_FAILED', { topic, partition, reason: 'its log is closed' })
 }
 
 function outOfRange(wanted: FetchPartition, log: Log): MoonMQError {

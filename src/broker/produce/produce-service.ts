@@ -74,23 +74,25 @@ export class ProduceService implements ProducePort {
     one: ProducePartition,
     options: { acks: Acks; timeoutMs: number },
   ): ProduceTicket | Promise<ProduceTicket> {
+    const ticket = new Ticket(this.#deadlines, options.timeoutMs)
     if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.length === 0) {
-      return this.#appendBuilt(context, one, options)
+      return this.#appendBuilt(context, one, options.acks, ticket)
     }
-    return this.#room().then(() => {
-      const ticket = this.#appendBuilt(context, one, options)
+    return this.#room().then(async () => {
+      await this.#appendBuilt(context, one, options.acks, ticket)
       this.#admit()
       return ticket
     })
   }
 
-  #appendBuilt(context: RequestContext, one: ProducePartition, options: { acks: Acks; timeoutMs: number }): Ticket {
-    const ticket = new Ticket(this.#deadlines, options.timeoutMs)
+  #appendBuilt(context: RequestContext, one: ProducePartition, acks: Acks, ticket: Ticket): Ticket | Promise<Ticket> {
     try {
-      const served = this.#target(context, one, options.acks)
+      const served = this.#target(context, one, acks)
+      const room = served.log.ready()
+      if (room !== undefined) return room.then(() => this.#appendBuilt(context, one, acks, ticket))
       const limit = served.topic.settings.log.maxMessageBytes
       if (one.batch.length > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: one.batch.length, limit })
-      this.#write(served, one.batch, options.acks, readBatchHeader(one.batch), ticket)
+      this.#write(served, one.batch, acks, readBatchHeader(one.batch), ticket)
     } catch (error) {
       ticket.done(failedOutcome(error))
     }
@@ -103,6 +105,8 @@ export class ProduceService implements ProducePort {
       const one = partitions[index] as ProducePartition
       try {
         const served = this.#target(context, one, acks)
+        const room = served.log.ready()
+        if (room !== undefined) return room.then(() => this.#appendFrom(context, request, ticket, index))
         const header = checkHeader(one.batch, served.topic.settings)
         const section = this.#inflater.section(one.batch, header)
         if (section instanceof Promise) {

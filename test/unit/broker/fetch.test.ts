@@ -201,6 +201,21 @@ describe('fetch: waiting', () => {
     assert.equal((await waiting.done).partitions[0]?.error?.code, 'TOPIC_MISSING')
   })
 
+  it('waits on at a log that failed, and ends at one that was closed', async () => {
+    const { broker, logs } = await ordersWith(1)
+    await produceOne(broker, 'orders', 0, batchOf(1))
+    const log = logs.at('orders', 0)
+    const waiting = start(broker, requestOf([partitionOf(0, 1)]))
+    await turn()
+    log.fail()
+    await turn()
+    assert.equal(waiting.answered, false)
+    assert.equal((await broker.fetch.fetch(contextOf(), requestOf([partitionOf(0)]))).partitions[0]?.read?.nextOffset, 1)
+    log.state = 'closed'
+    log.emit('state')
+    assert.equal((await waiting.done).partitions[0]?.error?.code, 'STORAGE_FAILED')
+  })
+
   it('ends when the connection is gone and when the broker stops', async () => {
     const { broker, clock } = await ordersWith(1)
     const gone = new AbortController()

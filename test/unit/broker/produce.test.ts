@@ -216,6 +216,20 @@ describe('produce: what is written', () => {
     )
   })
 
+  it('a log whose queue is full holds the request until there is room', async () => {
+    const { broker, logs } = await fakeBroker()
+    await createTopic(broker, 'orders')
+    const log = logs.at('orders', 0)
+    const gate = deferred()
+    log.room = gate.promise
+    const outcome = produceOne(broker, 'orders', 0, batchOf(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(log.batches.length, 0)
+    log.room = undefined
+    gate.resolve()
+    assert.equal((await outcome).baseOffset, 0)
+  })
+
   it('bytes in flight are bounded: the next request waits for a sync', async () => {
     const { broker, logs } = await fakeBroker({ maxInflightProduceBytes: 100 })
     await createTopic(broker, 'orders')
