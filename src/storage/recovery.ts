@@ -235,7 +235,8 @@ export function foldBatch(
   bytes: Buffer,
   at: number,
 ): void {
-  state.epochs.assign(header.leaderEpoch, header.baseOffset)
+  // A checkpoint that was read knows later epochs too; assigning an earlier one again would take them for contradictions.
+  if (!state.epochs.agrees(header.baseOffset, header.leaderEpoch)) state.epochs.assign(header.leaderEpoch, header.baseOffset)
   const completed = state.producers.update(header, header.baseOffset, readEndTransaction(bytes, at, header))
   if (segment !== null && completed?.aborted === true) segment.txnIndex.append(completed)
 }

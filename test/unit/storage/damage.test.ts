@@ -98,6 +98,8 @@ async function recoverEachFlip(files: Map<string, Buffer>, starts: readonly numb
 
 test('recovery finds every flipped bit of every batch', async () => {
   const { killed, starts } = await sample()
+  const whole = await openHarness({ disk: await diskWith(killed), maxEpoch: MAX_EPOCH })
+  assert.deepEqual([whole.log.logEndOffset, whole.log.leaderEpoch, whole.log.cuts.length], [6, 5, 0])
   assert.deepEqual(await recoverEachFlip(killed, starts), [])
 })
 
