@@ -113,7 +113,16 @@ test('a full disk: the tail is cut to the last whole batch, and the log reopens 
   assert.ok(lines.some((line) => line.event === 'storage.reopened'))
   appendTo(log, ['again'], { epoch: 1 })
   await clock.advance(0)
-  assert.deepEqual([log.highWatermark, await readAll(log)], [2, [[0, 0], [1, 1]]])
+  assert.deepEqual(
+    [log.highWatermark, await readAll(log)],
+    [
+      2,
+      [
+        [0, 0],
+        [1, 1],
+      ],
+    ],
+  )
 })
 
 test('a device error keeps the log offline until a restart has verified it', async () => {

@@ -53,10 +53,16 @@ test('at most maxSyncs files are synced at the same time, first come first serve
   const { clock, commit } = fixture({ maxSyncs: 2 })
   const files = [new FakeFile(), new FakeFile(), new FakeFile(), new FakeFile()]
   for (const file of files) commit.report(file)
-  assert.deepEqual(files.map((file) => file.syncs.length), [1, 1, 0, 0])
+  assert.deepEqual(
+    files.map((file) => file.syncs.length),
+    [1, 1, 0, 0],
+  )
   files[1]?.syncs[0]?.resolve()
   await clock.advance(0)
-  assert.deepEqual(files.map((file) => file.syncs.length), [1, 1, 1, 0])
+  assert.deepEqual(
+    files.map((file) => file.syncs.length),
+    [1, 1, 1, 0],
+  )
 })
 
 test('a failed sync is told once, and the file is not synced again', async () => {
