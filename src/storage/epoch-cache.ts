@@ -29,12 +29,12 @@ export class EpochCache {
 
   /**
    * A batch of this epoch starts at this offset. True when that is news, which the checkpoint must hear of before a truncation
-   * may rely on it. Entries that contradict it (same or later epoch, same or later offset) go.
+   * may rely on it. A batch that the list already accounts for changes nothing, so that a recovery may fold batches again into a list
+   * that came from the file. Entries that contradict it (same or later epoch, same or later offset) go.
    */
   assign(leaderEpoch: number, startOffset: number): boolean {
     if (leaderEpoch < 0) return false
-    const latest = this.latest
-    if (latest !== undefined && latest.leaderEpoch === leaderEpoch && latest.startOffset <= startOffset) return false
+    if (this.agrees(startOffset, leaderEpoch)) return false
     while (this.#entries.length > 0) {
       const last = this.latest as EpochStart
       if (last.leaderEpoch < leaderEpoch && last.startOffset < startOffset) break

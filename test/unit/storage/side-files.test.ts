@@ -248,6 +248,10 @@ test('the epoch cache agrees with the list of (offset, epoch) that it came from'
         cache.assign(epoch, epochs.length)
         for (let index = 0; index < size; index++) epochs.push(epoch)
       }
+      // Recovery folds the batches again into the list that the file gave.
+      const whole = structuredClone(cache.entries)
+      for (const [offset, epoch] of epochs.entries()) assert.equal(cache.assign(epoch, offset), false)
+      assert.deepEqual(cache.entries, whole)
       const end = Math.max(1, cutEnd % (epochs.length + 1))
       cache.truncateFromEnd(end)
       const start = cutStart % end
