@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import kafkajs from 'kafkajs'
 import { deferred } from '../../src/core/deferred.ts'
-import { type LiveKafka, liveKafka } from '../support/live-kafka.ts'
+import { startBroker } from '../../src/server/embedded.ts'
+import { startTestBroker } from '../../src/testing/index.ts'
 
 const { Kafka, logLevel } = kafkajs
 
@@ -20,12 +24,12 @@ class Worker {
   readonly #sockets = new Set<net.Socket>()
   #dead = false
 
-  constructor(live: LiveKafka, name: string) {
+  constructor(address: string, name: string) {
     const kafka = new Kafka({
       clientId: name,
-      brokers: [live.address],
+      brokers: [address],
       logLevel: logLevel.NOTHING,
-      retry: { retries: 3, initialRetryTime: 30, restartOnFailure: async () => false },
+      retry: { retries: 3, initialRetryTime: 30, restartOnFailure: async () => !this.#dead },
       socketFactory: ({ host, port, onConnect }) => {
         const socket = net.connect({ host, port }, onConnect)
         this.#sockets.add(socket)
@@ -88,8 +92,8 @@ function covered(workers: readonly Worker[], partitions: number): boolean {
   return all.length === partitions && all.every((partition, index) => partition === index)
 }
 
-async function prepared(live: LiveKafka, partitions: number): Promise<kafkajs.Producer> {
-  const kafka = new Kafka({ clientId: 'prepare', brokers: [live.address], logLevel: logLevel.NOTHING })
+async function prepared(address: string, partitions: number): Promise<kafkajs.Producer> {
+  const kafka = new Kafka({ clientId: 'prepare', brokers: [address], logLevel: logLevel.NOTHING })
   const admin = kafka.admin()
   await admin.connect()
   await admin.createTopics({ topics: [{ topic: TOPIC, numPartitions: partitions }] })
@@ -110,9 +114,9 @@ function numbers(to: number): string[] {
 
 describe('kafkajs consumers in a group', () => {
   it('three members share the partitions, and take over from one that dies without a word', { timeout: 60_000 }, async () => {
-    await using live = await liveKafka()
-    const producer = await prepared(live, 6)
-    const workers = ['a', 'b', 'c'].map((name) => new Worker(live, name))
+    await using broker = await startTestBroker()
+    const producer = await prepared(broker.address, 6)
+    const workers = ['a', 'b', 'c'].map((name) => new Worker(broker.address, name))
     try {
       for (const worker of workers) await worker.start()
       await until(workers, () => covered(workers, 6) && workers.every((worker) => worker.assigned.length === 2))
@@ -134,15 +138,15 @@ describe('kafkajs consumers in a group', () => {
   })
 
   it('goes on where the group has committed', { timeout: 60_000 }, async () => {
-    await using live = await liveKafka()
-    const producer = await prepared(live, 2)
+    await using broker = await startTestBroker()
+    const producer = await prepared(broker.address, 2)
     await send(producer, 0, 20)
-    const first = new Worker(live, 'first')
+    const first = new Worker(broker.address, 'first')
     await first.start()
     await until([first], () => first.seen.length >= 20)
     await first.close()
     await send(producer, 20, 30)
-    const second = new Worker(live, 'second')
+    const second = new Worker(broker.address, 'second')
     try {
       await second.start()
       await until([second], () => second.seen.length >= 10)
@@ -154,12 +158,12 @@ describe('kafkajs consumers in a group', () => {
   })
 
   it('shows groups and offsets to an admin, and lets it delete them', { timeout: 60_000 }, async () => {
-    await using live = await liveKafka()
-    const producer = await prepared(live, 1)
+    await using broker = await startTestBroker()
+    const producer = await prepared(broker.address, 1)
     await send(producer, 0, 5)
-    const worker = new Worker(live, 'a')
+    const worker = new Worker(broker.address, 'a')
     await worker.start()
-    const admin = new Kafka({ clientId: 'admin', brokers: [live.address], logLevel: logLevel.NOTHING, retry: { retries: 0 } }).admin()
+    const admin = new Kafka({ clientId: 'admin', brokers: [broker.address], logLevel: logLevel.NOTHING, retry: { retries: 0 } }).admin()
     await admin.connect()
     try {
       await until([worker], () => worker.seen.length >= 5)
@@ -182,4 +186,51 @@ describe('kafkajs consumers in a group', () => {
       await admin.disconnect()
     }
   })
+
+  it('goes on after a restart of the broker, from the offsets that were committed', { timeout: 60_000 }, async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'moonmq-groups-'))
+    const first = await startBroker({ port: 0, dataDir })
+    const { address, port } = first
+    const producer = await prepared(address, 4)
+    const workers = ['a', 'b'].map((name) => new Worker(address, name))
+    try {
+      for (const worker of workers) await worker.start()
+      await until(workers, () => covered(workers, 4) && workers.every((worker) => worker.assigned.length === 2))
+      await send(producer, 0, 20)
+      await until(workers, () => workers.reduce((sum, worker) => sum + worker.seen.length, 0) >= 20)
+      const before = await described(address)
+      await first.close()
+      await using second = await startBroker({ port, dataDir })
+      assert.equal(second.address, address)
+      // kafkajs comes back under new ids; the old ones are there again too, and go with their sessions.
+      const after = await described(address)
+      assert.ok(after.members.length >= before.members.length)
+      await send(producer, 20, 40)
+      const all = () => new Set(workers.flatMap((worker) => worker.seen))
+      await until(workers, () => all().size >= 40)
+      assert.deepEqual([...all()].sort(), numbers(40))
+      const seen = workers.reduce((sum, worker) => sum + worker.seen.length, 0)
+      assert.ok(seen <= 40 + 4, `${seen} messages were seen: more than one of each partition came twice`)
+      await producer.disconnect()
+      for (const worker of workers) await worker.close()
+    } finally {
+      await first.close()
+      await rm(dataDir, { recursive: true, force: true })
+    }
+  })
 })
+
+/** The group as an admin sees it, asked until the coordinator has read its offsets. */
+async function described(address: string): Promise<kafkajs.GroupDescription> {
+  const admin = new Kafka({ clientId: 'admin', brokers: [address], logLevel: logLevel.NOTHING }).admin()
+  await admin.connect()
+  try {
+    for (;;) {
+      const { groups } = await admin.describeGroups([GROUP])
+      const [group] = groups
+      if (group !== undefined && group.members.length > 0) return group
+    }
+  } finally {
+    await admin.disconnect()
+  }
+}
