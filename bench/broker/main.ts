@@ -37,7 +37,7 @@ function requestOf(bytes: Buffer, acks: ProduceRequest['acks']): ProduceRequest 
 }
 
 /** The best of some rounds, in units a second of processor time; `step` does `perStep` units. */
-async function best(perStep: number, step: () => void | Promise<unknown>): Promise<number> {
+async function best(perStep: number, step: () => Promise<unknown>): Promise<number> {
   let most = 0
   for (let round = 0; round <= ROUNDS; round++) {
     // Time of the processor, so that what else runs on the machine does not count.
