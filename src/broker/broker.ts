@@ -97,9 +97,12 @@ export class Broker implements RecordPorts, Resource {
     )
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload }, DEFAULT_INFLATER)
     this.#partitions = partitions
-    this.#produce = new ProduceService({ partitions, inflater, clock }, { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB })
+    this.#produce = new ProduceService(
+      { partitions, inflater, clock, metrics: deps.metrics },
+      { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB },
+    )
     this.#fetch = new FetchService(
-      { partitions, clock },
+      { partitions, clock, metrics: deps.metrics },
       { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
     )
     this.cluster = new Cluster({ metadata }, { nodeId, settings })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Broker } from '../../src/broker/broker.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
-import { SystemClock } from '../../src/core/clock.ts'
+import { SystemClock, withDeadline } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom, SystemRandom } from '../../src/core/random.ts'
@@ -265,13 +265,14 @@ describe('broker on real storage', () => {
     assert.deepEqual(await values(running.broker, 'orders'), ['before'])
     const log = running.data.logs.get({ topic: 'orders', partition: 0 })
     const before = running.broker.offsets.bounds(contextOf(), 'orders', 0)
-    await new Promise<void>((resolve) => {
+    const reopened = new Promise<void>((resolve) => {
       const stop = log?.watch(() => {
         if (log.state !== 'online') return
         stop?.()
         resolve()
       })
     })
+    await withDeadline(clock, 30_000, reopened)
     // Recovery keeps the bytes that were written: their producer was told to try again, and a consumer may see both.
     assert.equal((await produceValue(running.broker, 'orders', 'after')).error, null)
     assert.ok(running.broker.offsets.bounds(contextOf(), 'orders', 0).leaderEpoch > before.leaderEpoch)

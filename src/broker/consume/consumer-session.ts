@@ -190,6 +190,7 @@ export class ConsumerSession implements RecordConsumer {
       const decoded = await this.#readSome(served, log, { offset, limitOffset, maxRecords: wanted }, state)
       state.records.push(...decoded.records)
       state.bytes += decoded.bytes
+      served.topic.counters.fetchedRecords.add(decoded.records.length)
       wanted -= decoded.records.length
       const moved = decoded.nextOffset > offset
       offset = decoded.nextOffset

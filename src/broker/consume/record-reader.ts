@@ -15,13 +15,12 @@ export class RecordReader {
 
   async read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead> {
     const { topic, partition, isolation } = request
-    const deadline = request.maxWaitMs
     const fetched = await this.#fetch.fetch(context, {
       partitions: [
         { topic, partition, fetchOffset: request.offset, maxBytes: request.maxBytes, currentLeaderEpoch: -1, lastFetchedEpoch: -1 },
       ],
       isolation,
-      maxWaitMs: deadline,
+      maxWaitMs: request.maxWaitMs,
       minBytes: 1,
       maxBytes: request.maxBytes,
     })

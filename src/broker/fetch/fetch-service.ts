@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../core/clock.ts'
+import type { Metrics } from '../../core/counters.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { Fetched, FetchPort, FetchRequest } from '../ports.ts'
@@ -8,6 +9,7 @@ import { type PartitionRead, readPartition } from './read-partition.ts'
 export interface FetchDeps {
   readonly partitions: Partitions
   readonly clock: Clock
+  readonly metrics: Metrics
 }
 
 export interface FetchOptions {
@@ -43,12 +45,14 @@ export class FetchService implements FetchPort {
   readonly #turns = new WeakMap<AbortSignal, Turn>()
   readonly #parked = new Set<ParkedFetch>()
   readonly #stopWatching: () => void
+  readonly #stopObserving: () => void
   #closed = false
 
   constructor(deps: FetchDeps, options: FetchOptions) {
     this.#partitions = deps.partitions
     this.#clock = deps.clock
     this.#options = options
+    this.#stopObserving = deps.metrics.observed('moonmq_fetches_waiting', () => this.#parked.size)
     this.#stopWatching = this.#partitions.onRemoved((topic) => this.#wakeAll(topic))
   }
 
@@ -71,7 +75,7 @@ export class FetchService implements FetchPort {
         this.#closed ||
         request.partitions.length === 0
       ) {
-        return finish(pass)
+        return this.#answer(pass)
       }
       releaseAll(pass)
       // What moved while this turn ended or another partition was read from disk has no event to come.
@@ -79,8 +83,24 @@ export class FetchService implements FetchPort {
       const waited = this.#park(context, request, this.#logsOf(request), minBytes - pass.bytes, leftMs)
       if (!(await waited)) {
         // Out of time, gone or stopped: what is there now is the answer.
-        return finish(await this.#read(context, request, maxBytes))
+        return this.#answer(await this.#read(context, request, maxBytes))
       }
+    }
+  }
+
+  #answer(pass: Pass): Fetched {
+    const partitions = pass.results.filter((each) => each !== undefined)
+    for (const { topic, read } of partitions) {
+      if (read !== null && read.sizeBytes > 0) this.#partitions.topic(topic)?.counters.fetchedBytes.add(read.sizeBytes)
+    }
+    let released = false
+    return {
+      partitions,
+      release() {
+        if (released) return
+        released = true
+        releaseAll(pass)
+      },
     }
   }
 
@@ -173,25 +193,13 @@ export class FetchService implements FetchPort {
   close(): void {
     this.#closed = true
     this.#stopWatching()
+    this.#stopObserving()
     for (const parked of [...this.#parked]) parked.end(false)
   }
 }
 
 function releaseAll(pass: Pass): void {
   for (const result of pass.results) result?.read?.release()
-}
-
-function finish(pass: Pass): Fetched {
-  const partitions = pass.results.filter((each) => each !== undefined)
-  let released = false
-  return {
-    partitions,
-    release() {
-      if (released) return
-      released = true
-      releaseAll(pass)
-    },
-  }
 }
 
 interface ParkedOptions {

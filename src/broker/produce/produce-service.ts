@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
-import { MoonMQError } from '../../core/errors.ts'
+import type { Metrics } from '../../core/counters.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import { NO_TIMESTAMP } from '../../core/types.ts'
 import { type BatchHeader, hasProducer, readBatchHeader } from '../../record/batch.ts'
 import { checkSequence } from '../../storage/producer-state.ts'
@@ -15,6 +16,7 @@ export interface ProduceDeps {
   readonly partitions: Partitions
   readonly inflater: Inflater
   readonly clock: Clock
+  readonly metrics: Metrics
 }
 
 export interface ProduceOptions {
@@ -30,6 +32,7 @@ export class ProduceService implements ProducePort {
   readonly #partitions: Partitions
   readonly #inflater: Inflater
   readonly #clock: Clock
+  readonly #metrics: Metrics
   readonly #options: ProduceOptions
   readonly #deadlines: Deadlines
   readonly #waitingForRoom: (() => void)[] = []
@@ -39,6 +42,7 @@ export class ProduceService implements ProducePort {
     this.#partitions = deps.partitions
     this.#inflater = deps.inflater
     this.#clock = deps.clock
+    this.#metrics = deps.metrics
     this.#options = options
     this.#deadlines = new Deadlines(deps.clock)
   }
@@ -52,7 +56,7 @@ export class ProduceService implements ProducePort {
     const ticket = new Ticket(this.#deadlines, request.timeoutMs)
     if (request.transactionalId !== null) {
       const error = new MoonMQError('INVALID_REQUEST', { reason: 'transactional ids are not in this version of MoonMQ' })
-      for (let i = 0; i < request.partitions.length; i++) ticket.done(failedOutcome(error))
+      for (let i = 0; i < request.partitions.length; i++) this.#refuse(ticket, error)
       return ticket
     }
     if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.length > 0) {
@@ -94,7 +98,7 @@ export class ProduceService implements ProducePort {
       if (one.batch.length > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: one.batch.length, limit })
       this.#write(served, one.batch, acks, readBatchHeader(one.batch), ticket)
     } catch (error) {
-      ticket.done(failedOutcome(error))
+      this.#refuse(ticket, error)
     }
     return ticket
   }
@@ -116,14 +120,14 @@ export class ProduceService implements ProducePort {
               return this.#appendFrom(context, request, ticket, index + 1)
             },
             (error: unknown) => {
-              ticket.done(failedOutcome(error))
+              this.#refuse(ticket, error)
               return this.#appendFrom(context, request, ticket, index + 1)
             },
           )
         }
         this.#commit(served, one.batch, acks, header, section, ticket)
       } catch (error) {
-        ticket.done(failedOutcome(error))
+        this.#refuse(ticket, error)
       }
     }
     return ticket
@@ -134,7 +138,7 @@ export class ProduceService implements ProducePort {
     try {
       this.#commit(this.#target(context, one, acks), one.batch, acks, header, section, ticket)
     } catch (error) {
-      ticket.done(failedOutcome(error))
+      this.#refuse(ticket, error)
     }
   }
 
@@ -155,6 +159,7 @@ export class ProduceService implements ProducePort {
     if (hasProducer(header)) {
       const original = checkSequence(log.producer(header.producerId), header)
       if (original !== null) {
+        topic.counters.duplicates.add()
         // The original may still be on its way to the disk: its resend is answered when it is there, not before (DESIGN section 4).
         const outcome = {
           error: null,
@@ -173,7 +178,8 @@ export class ProduceService implements ProducePort {
   #write(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, header: BatchHeader, ticket: Ticket): void {
     const { log, topic } = served
     const appended = log.append(batch, header, { leaderEpoch: leaderEpochOf(served) })
-    topic.counters.batches.add(1)
+    topic.counters.batches.add()
+    if (hasProducer(header)) topic.counters.idempotent.add()
     topic.counters.records.add(header.recordCount)
     topic.counters.bytes.add(header.sizeBytes)
     const outcome = {
@@ -201,10 +207,20 @@ export class ProduceService implements ProducePort {
       },
       (error: unknown) => {
         this.#inflightBytes -= sizeBytes
+        this.#countFailure(error)
         if (place >= 0) ticket.failed(place, error)
         this.#admit()
       },
     )
+  }
+
+  #refuse(ticket: Ticket, error: unknown): void {
+    this.#countFailure(error)
+    ticket.done(failedOutcome(error))
+  }
+
+  #countFailure(error: unknown): void {
+    this.#metrics.counter('moonmq_produce_failed_total', { error: asMoonMQError(error).code }).add()
   }
 
   /** Lets the next one in; it lets in the one after when it has appended. */

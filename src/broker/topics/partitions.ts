@@ -30,7 +30,11 @@ export interface TopicCounters {
   readonly records: Counter
   readonly batches: Counter
   readonly bytes: Counter
+  readonly idempotent: Counter
+  readonly duplicates: Counter
   readonly fetchedBytes: Counter
+  /** Of consumers that are given single records. */
+  readonly fetchedRecords: Counter
 }
 
 /** One topic as the broker serves it: the image, its settings resolved once, and its partitions. */
@@ -202,12 +206,23 @@ export class Partitions {
   }
 
   #counters(topic: string): TopicCounters {
+    const counter = (name: string) => this.#metrics.counter(`moonmq_${name}`, { topic })
     return {
-      records: this.#metrics.counter('moonmq_produce_records_total', { topic }),
-      batches: this.#metrics.counter('moonmq_produce_batches_total', { topic }),
-      bytes: this.#metrics.counter('moonmq_produce_bytes_total', { topic }),
-      fetchedBytes: this.#metrics.counter('moonmq_fetch_bytes_total', { topic }),
+      records: counter('produce_records_total'),
+      batches: counter('produce_batches_total'),
+      bytes: counter('produce_bytes_total'),
+      idempotent: counter('idempotent_produce_total'),
+      duplicates: counter('duplicate_batches_total'),
+      fetchedBytes: counter('fetch_bytes_total'),
+      fetchedRecords: counter('fetch_records_total'),
     }
+  }
+
+  /** Gauges of a partition that is served; they go with its topic. */
+  #observe(partition: ServedPartition, log: Log): void {
+    const labels = { topic: partition.topic.name, partition: String(partition.partition) }
+    this.#metrics.observed('moonmq_partition_log_bytes', () => log.sizeBytes, labels)
+    this.#metrics.observed('moonmq_partition_in_sync_replicas', () => partition.image.isr.length, labels)
   }
 
   /** Broker settings in force: those set while running, for this broker or for all, before those of the configuration. */
@@ -234,7 +249,10 @@ export class Partitions {
       const served: ServedPartition = { topic, partition: image.partition, image, log: known, failure: undefined, failedAtMs: 0 }
       topic.partitions.push(served)
       if (known === undefined) fresh.push(served)
-      else known.reconfigure(topic.settings.log)
+      else {
+        known.reconfigure(topic.settings.log)
+        this.#observe(served, known)
+      }
     }
     if (fresh.length === 0 || this.#options.lazyTopics.has(topic.name)) return
     const opened = this.#effects.run(() => this.#openAll(fresh))
@@ -268,6 +286,7 @@ export class Partitions {
       if (log.config !== topic.settings.log) log.reconfigure(topic.settings.log)
       partition.log = log
       partition.failure = undefined
+      this.#observe(partition, log)
       return log
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
