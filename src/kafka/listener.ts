@@ -53,6 +53,7 @@ export class KafkaDoor implements Door, Resource {
   readonly #connectionDeps: ConnectionDeps
   readonly #connections = new Set<KafkaConnection>()
   readonly #instruments: Instruments
+  readonly #budget: FrameBudget
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
 
@@ -61,12 +62,13 @@ export class KafkaDoor implements Door, Resource {
     this.#options = options
     this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
+    this.#budget = new FrameBudget(options.maxPartialBytes)
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
       log: deps.log,
       dispatch: this.dispatch,
-      budget: new FrameBudget(options.maxPartialBytes),
+      budget: this.#budget,
       principal: ANONYMOUS,
       instruments: this.#instruments,
       closed: (connection, reason) => this.#forget(connection, reason),
@@ -75,6 +77,11 @@ export class KafkaDoor implements Door, Resource {
 
   get openConnections(): number {
     return this.#connections.size
+  }
+
+  /** Memory held by frames that have begun and are not complete. */
+  get partialBytes(): number {
+    return this.#budget.takenBytes
   }
 
   accept(socket: NetConnection, head: Buffer, info: AcceptInfo): void {

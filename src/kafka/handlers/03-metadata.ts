@@ -13,6 +13,8 @@ import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 type Topic = Input<MetadataResponse['topics'][number]>
 type Asked = NonNullable<MetadataRequest['topics']>[number]
+/** From here on topics may be asked for by their id alone. */
+const NAMELESS_SINCE = 12
 
 export const metadata = api<MetadataRequest, MetadataResponse>({
   key: 3,
@@ -24,13 +26,13 @@ export const metadata = api<MetadataRequest, MetadataResponse>({
     const topics = await askedTopics(call, request)
     return {
       ...clusterPart(call, request),
-      topics: topics.map((each) => topicAnswer(each, operations)),
+      topics: topics.map((each) => topicAnswer(call, each, operations)),
     }
   },
   refuse: (error, request, call) => ({
     ...clusterPart(call, request),
     errorCode: kafkaCode(error),
-    topics: (request.topics ?? []).map((asked) => ({ errorCode: kafkaCode(error), name: asked.name, topicId: asked.topicId })),
+    topics: (request.topics ?? []).map((asked) => ({ errorCode: kafkaCode(error), ...nameOf(call, asked) })),
   }),
 })
 
@@ -69,8 +71,7 @@ function askedTopics(call: KafkaCall, request: MetadataRequest): readonly Found[
 function findOrCreate(call: KafkaCall, asked: Asked, mayCreate: boolean): Found | Promise<Found> {
   const { topics, cluster } = call.broker
   if (asked.topicId !== ZERO_UUID) {
-    if (asked.name !== null && call.version < 12)
-      return refused(asked, 'INVALID_REQUEST', { reason: 'topic ids are asked for from version 12' })
+    if (call.version < NAMELESS_SINCE) return refused(asked, 'INVALID_REQUEST', { reason: 'topic ids are asked for from version 12' })
     return topics.findById(asked.topicId) ?? refused(asked, 'TOPIC_ID_UNKNOWN', { id: asked.topicId })
   }
   const { name } = asked
@@ -90,9 +91,14 @@ function refused(asked: Asked, ...reason: ConstructorParameters<typeof MoonMQErr
   return { asked, error: new MoonMQError(...reason) }
 }
 
-function topicAnswer(found: Found, operations: number): Topic {
+/** Before version 12 an answer cannot leave the name out, whatever the request did. */
+function nameOf(call: KafkaCall, { name, topicId }: Asked): { name: string | null; topicId: string } {
+  return { name: call.version < NAMELESS_SINCE ? (name ?? '') : name, topicId }
+}
+
+function topicAnswer(call: KafkaCall, found: Found, operations: number): Topic {
   if ('error' in found) {
-    return { errorCode: kafkaCode(found.error), name: found.asked.name, topicId: found.asked.topicId, partitions: [] }
+    return { errorCode: kafkaCode(found.error), ...nameOf(call, found.asked), partitions: [] }
   }
   return {
     errorCode: 0,

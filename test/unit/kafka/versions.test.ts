@@ -12,65 +12,7 @@ import { type ApiName, apiInfo, hasFlexibleHeader, requestCodec } from '../../..
 import { batchOf, contextOf, createTopic, produceOne } from '../../support/fake-broker.ts'
 import { testDoor } from '../../support/kafka-door.ts'
 import { frames, readResponse } from '../../support/kafka-frames.ts'
-
-/** Requests with something in them: what an answer has to say differs by version, and each must be sayable. */
-const SAMPLES: Readonly<Record<string, (version: number, topicId: string) => object>> = {
-  Produce: (version, topicId) => ({
-    acks: -1,
-    timeoutMs: 1000,
-    topicData: [
-      {
-        ...(version < 13 ? { name: 't' } : { topicId }),
-        partitionData: [
-          { index: 0, records: batchOf(1) },
-          { index: 1, records: null },
-        ],
-      },
-    ],
-  }),
-  Fetch: (version, topicId) => ({
-    isolationLevel: 1,
-    maxBytes: 1000,
-    topics: [
-      {
-        ...(version < 13 ? { topic: 't' } : { topicId }),
-        partitions: [
-          { partition: 0, fetchOffset: 0, partitionMaxBytes: 1000, ...(version < 12 ? {} : { lastFetchedEpoch: 0 }) },
-          { partition: 1, fetchOffset: 0, partitionMaxBytes: 1000 },
-        ],
-      },
-    ],
-  }),
-  ListOffsets: () => ({ topics: [{ name: 't', partitions: [-1, 5].map((timestamp, partitionIndex) => ({ partitionIndex, timestamp })) }] }),
-  Metadata: () => ({ topics: [{ name: 't' }, { name: 'a/b' }] }),
-  ApiVersions: (version) => (version < 3 ? {} : { clientSoftwareName: 'a', clientSoftwareVersion: '1' }),
-  CreateTopics: () => ({
-    topics: [
-      { name: 'made', numPartitions: 2, replicationFactor: 1 },
-      { name: 't', numPartitions: 1, replicationFactor: 1 },
-    ],
-  }),
-  DeleteTopics: (version, topicId) => (version < 6 ? { topicNames: ['t', 'x'] } : { topics: [{ topicId, name: null }, { name: 'x' }] }),
-  OffsetForLeaderEpoch: () => ({ topics: [{ topic: 't', partitions: [0, 7].map((partition) => ({ partition, leaderEpoch: 0 })) }] }),
-  DescribeConfigs: () => ({
-    includeSynonyms: true,
-    resources: [
-      { resourceType: 2, resourceName: 't', configurationKeys: null },
-      { resourceType: 4, resourceName: '0', configurationKeys: null },
-      { resourceType: 4, resourceName: '5', configurationKeys: null },
-      { resourceType: 8, resourceName: '0', configurationKeys: null },
-    ],
-  }),
-  CreatePartitions: () => ({
-    topics: [
-      { name: 't', count: 3, assignments: null },
-      { name: 'x', count: 1, assignments: [{ brokerIds: [0] }] },
-    ],
-  }),
-  DescribeCluster: (version) => ({ includeClusterAuthorizedOperations: true, ...(version < 1 ? {} : { endpointType: 2 }) }),
-  DescribeTopicPartitions: () => ({ topics: [{ name: 't' }, { name: 'x' }], responsePartitionLimit: 10, cursor: null }),
-  InitProducerId: () => ({ transactionalId: null, transactionTimeoutMs: 1000 }),
-}
+import { SAMPLES } from '../../support/kafka-samples.ts'
 
 function call(version: number): KafkaCall {
   return {
