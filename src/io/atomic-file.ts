@@ -47,11 +47,21 @@ export async function readSmallFile(disk: Disk, path: string, maxBytes: number):
   }
 }
 
-/** Makes a directory with its parents so that it survives a power cut: each one that was missing is synced into its parent, top first. */
+/**
+ * Makes a directory with its parents so that it survives a power cut: each one that was missing is synced into its parent, top first.
+ * One that is there already is synced too: whoever made it may have died before it could.
+ */
 export async function makeDirectoryDurably(disk: Disk, path: string): Promise<void> {
-  const missing: string[] = []
-  for (let at = path; at !== '/' && (await disk.stat(at)) === null; at = directoryOf(at)) missing.push(at)
-  if (missing.length === 0) return
+  const names = [path]
+  for (let at = path; at !== '/' && (await disk.stat(at)) === null; at = directoryOf(at)) if (at !== path) names.push(at)
   await disk.makeDirectory(path)
-  for (const made of missing.reverse()) await disk.syncDirectory(directoryOf(made))
+  for (const made of names.reverse()) {
+    try {
+      await disk.syncDirectory(directoryOf(made))
+    } catch (error) {
+      // Where we may not even look we made nothing.
+      const code = systemCode(error)
+      if (code !== 'EACCES' && code !== 'EPERM') throw error
+    }
+  }
 }

@@ -70,7 +70,8 @@ function knownPartitions(image: MetadataImage): KnownPartition[] {
       partition,
       topicId: topic.id,
       leaderEpoch,
-      isCompacted: (topic.config.get('cleanup.policy') ?? '').includes('compact'),
+      // Nothing compacts logs in this version, whatever the topic asks for: a gap in the offsets is damage.
+      isCompacted: false,
       isLazy: isInternalTopic(topic.name),
     })),
   )

@@ -6,7 +6,7 @@ import { Semaphore } from '../core/semaphore.ts'
 import { Serial } from '../core/serial.ts'
 import type { Resource, TopicPartition } from '../core/types.ts'
 import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
-import { directoryOf, readSmallFile } from '../io/atomic-file.ts'
+import { makeDirectoryDurably, readSmallFile } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { NodeLoader } from '../io/loader.ts'
 import { Codecs } from '../record/compression.ts'
@@ -135,7 +135,7 @@ export class LogManager implements Resource {
   /** Locks the folder, which is made when missing. Throws DATA_FOLDER_LOCKED, DATA_DAMAGED. No log is open yet. */
   static async open(deps: LogManagerDeps, options: LogManagerOptions): Promise<LogManager> {
     const { dataFolder } = options
-    await makeDurableDirectory(deps.disk, dataFolder)
+    await makeDirectoryDurably(deps.disk, dataFolder)
     const left = await readSmallFile(deps.disk, `${dataFolder}/${LOCK_NAME}`, MAX_LOCK_BYTES).catch(() => null)
     const holder = left === null ? null : decodeLock(left)
     const lock = await DataFolderLock.acquire(deps, dataFolder)
@@ -418,15 +418,6 @@ export class LogManager implements Resource {
   #expectOpen(): void {
     if (this.#isClosed) throw new MoonMQError('CLOSED', { what: 'the log manager' })
   }
-}
-
-/** Makes a directory and what is missing above it; all the new names are durable. */
-async function makeDurableDirectory(disk: Disk, path: string): Promise<void> {
-  if (path === '/' || (await disk.stat(path)) !== null) return
-  const parent = directoryOf(path)
-  await makeDurableDirectory(disk, parent)
-  await disk.makeDirectory(path)
-  await disk.syncDirectory(parent)
 }
 
 function offsetKey(topicId: Uuid, partition: number): string {

@@ -5,19 +5,16 @@ import { isCode } from '../../../src/core/errors.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import type { Disk } from '../../../src/io/disk.ts'
 import { FixedHost } from '../../../src/io/host.ts'
-import { NodeLoader } from '../../../src/io/loader.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { readBatchHeader, sealBatch } from '../../../src/record/batch.ts'
-import { Codecs } from '../../../src/record/compression.ts'
-import { validateData } from '../../../src/server/validate-data.ts'
+import { DEFAULT_POOL_SIZE, type Machine, thisMachine } from '../../../src/server/machine.ts'
+import { validateDataFolder } from '../../../src/server/offline.ts'
 import { DataFolderLock } from '../../../src/storage/lock.ts'
 import type { ValidationReport } from '../../../src/storage/validate.ts'
 import { DataFolder, fillDataFolder, METADATA_FOLDER } from '../../support/data-folder.ts'
 
 const FOLDER = '/data'
 const clock = new SystemClock()
-const codecs = new Codecs({ loader: new NodeLoader() })
-const host = new FixedHost({ pid: 1 })
 
 type Files = Map<string, Buffer>
 
@@ -56,8 +53,12 @@ async function planted(files: Files): Promise<MemoryDisk> {
   return disk
 }
 
+function machine(disk: Disk, host = new FixedHost({ pid: 1 })): Machine {
+  return { ...thisMachine({ poolSize: DEFAULT_POOL_SIZE, memoryBytes: 1 }), disk, host }
+}
+
 function validate(disk: Disk): Promise<ValidationReport> {
-  return validateData({ disk, clock, codecs, host }, { folder: FOLDER })
+  return validateDataFolder(machine(disk), FOLDER)
 }
 
 function pathOf(files: Files, part: RegExp): string {
@@ -90,7 +91,7 @@ test('a sound folder has no problem, its totals are those of what was written, a
   const disk = await planted(clean)
   disk.resetCounters()
   const files: string[] = []
-  const report = await validateData({ disk, clock, codecs, host }, { folder: FOLDER, onProgress: (each) => void files.push(each.file) })
+  const report = await validateDataFolder(machine(disk), FOLDER, (each) => void files.push(each.file))
   assert.deepEqual([report.problems, report.repairs, report.notes], [[], [], []])
   assert.equal(report.wasClean, true)
   assert.deepEqual(
@@ -247,10 +248,9 @@ test('a folder in use is refused, and one that is not there', async () => {
   const disk = await planted(clean)
   const living = new FixedHost({ pid: 7, processes: new Map([[7, '1']]) })
   const lock = await DataFolderLock.acquire({ disk, host: living }, FOLDER)
-  const deps = { disk, clock, codecs, host: living }
-  await assert.rejects(validateData(deps, { folder: FOLDER }), (error) => isCode(error, 'DATA_FOLDER_LOCKED'))
+  await assert.rejects(validateDataFolder(machine(disk, living), FOLDER), (error) => isCode(error, 'DATA_FOLDER_LOCKED'))
   await lock.release()
-  await assert.rejects(validateData(deps, { folder: '/nowhere' }), (error) => isCode(error, 'DATA_DAMAGED'))
+  await assert.rejects(validateDataFolder(machine(disk, living), '/nowhere'), (error) => isCode(error, 'DATA_DAMAGED'))
 })
 
 test('whatever is in the files, the check ends with a report', async () => {
