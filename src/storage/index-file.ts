@@ -72,21 +72,21 @@ export class IndexFile {
     this.#pending = EMPTY
   }
 
-  /** Forgets every entry from `count` on. */
-  async truncate(count: number): Promise<void> {
-    assert(count <= this.entries, 'an index is only cut')
-    if (count >= this.#written) {
-      this.#pendingCount = count - this.#written
-      return
-    }
+  /** Forgets every entry, whatever the file holds. */
+  async reset(): Promise<void> {
     this.#pendingCount = 0
+    await this.emptyFile()
+    this.#found = 0
+  }
+
+  /** Empties the file and leaves alone what gathers in memory for it. */
+  async emptyFile(): Promise<void> {
     const handle = this.file.acquire()
     try {
-      await handle.truncate(count * this.entryBytes)
+      await handle.truncate(0)
     } finally {
       this.file.release()
     }
-    this.#found = count
   }
 
   async sync(): Promise<void> {

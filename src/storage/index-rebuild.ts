@@ -81,12 +81,7 @@ function carryOver(segment: Segment, upTo: number, index: OffsetIndex, timeIndex
 }
 
 async function release(store: IndexFile): Promise<void> {
-  const handle = store.file.acquire()
-  try {
-    await handle.truncate(0)
-  } finally {
-    store.file.release()
-  }
+  await store.emptyFile()
   store.isHeld = false
   store.flush()
 }

@@ -50,9 +50,4 @@ export class OffsetIndex {
       position: bytes.readUInt32BE(at + 4),
     }))
   }
-
-  /** Forgets the entries of batches that begin at or behind `position`. */
-  truncateTo(position: number): Promise<void> {
-    return this.store.truncate(this.store.lastWhere((bytes, at) => bytes.readUInt32BE(at + 4) < position) + 1)
-  }
 }

@@ -575,6 +575,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#cuts = loaded.cuts
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset
+    for (const segment of loaded.segments) segment.onIndexDamage = (reason) => this.#indexDamaged(segment, reason)
     this.#durability.restart(this.#active, loaded.nextOffset)
     this.generation++
     this.#reader.forget()

@@ -180,8 +180,8 @@ async function removeSegment(disk: Disk, segment: Segment, cut: CutReport): Prom
 }
 
 async function resetIndexes(segment: Segment): Promise<void> {
-  await segment.index.store.truncate(0)
-  await segment.timeIndex.truncateTo(segment.baseOffset)
+  await segment.index.store.reset()
+  await segment.timeIndex.reset()
   await segment.txnIndex.reset()
 }
 

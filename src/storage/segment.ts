@@ -5,6 +5,7 @@ import { AT, type BatchHeader } from '../record/batch.ts'
 import type { AppendPlan, SegmentShape } from './append-plan.ts'
 import { segmentFileName } from './files.ts'
 import type { CachedFile, HandleCache } from './handles.ts'
+import { findLargestTimestamp } from './largest-timestamp.ts'
 import { OffsetIndex } from './offset-index.ts'
 import { TimeIndex } from './time-index.ts'
 import { TxnIndex } from './txn-index.ts'
@@ -46,6 +47,8 @@ export class Segment implements SegmentShape {
   bytesSinceIndexEntry = 0
   /** Undefined while the first batch has not been looked at. */
   #rollBaseMs: number | null | undefined
+  /** Told when the time index was found wrong. */
+  onIndexDamage: ((reason: string) => void) | null = null
   /** Largest timestamp and the last offset of its batch; null while only the time index knows it. */
   maxTimestamp: { timestampMs: number; lastOffset: number } | null = null
   /** False until the directory was synced after the files appeared. */
@@ -120,7 +123,11 @@ export class Segment implements SegmentShape {
   }
 
   largestTimestamp(): { readonly timestampMs: number; readonly lastOffset: number } {
-    this.maxTimestamp ??= this.timeIndex.last() ?? { timestampMs: -1, lastOffset: this.baseOffset }
+    if (this.maxTimestamp === null) {
+      const { largest, isDamaged } = findLargestTimestamp(this)
+      this.maxTimestamp = largest
+      if (isDamaged) this.onIndexDamage?.('the last entry of the time index does not fit its batch')
+    }
     return this.maxTimestamp
   }
 

@@ -58,11 +58,9 @@ export class TimeIndex {
     }))
   }
 
-  /** Forgets the entries of batches that end at or behind `offset`. */
-  async truncateTo(offset: number): Promise<void> {
-    const relative = offset - this.#baseOffset
-    await this.store.truncate(this.store.lastWhere((bytes, at) => bytes.readUInt32BE(at + 8) < relative) + 1)
-    this.#lastTimestampMs = null
-    if (this.entries === 0) this.#lastTimestampMs = -1
+  /** Forgets every entry. */
+  async reset(): Promise<void> {
+    await this.store.reset()
+    this.#lastTimestampMs = -1
   }
 }

@@ -2,6 +2,7 @@ import { type BatchHeader, batchSizeAt, codecOf, readBatchHeader } from '../reco
 import type { Codecs } from '../record/compression.ts'
 import { RecordCursor } from '../record/record.ts'
 import type { Segment } from './segment.ts'
+import type { TimeEntry } from './time-index.ts'
 import type { LogRead, ReadRequest, TimestampOffset } from './types.ts'
 
 /** What a search by time looks at of a log. */
@@ -25,13 +26,20 @@ export async function offsetForTimestamp(
 ): Promise<TimestampOffset | null> {
   const segment = log.segments.find((each) => reaches(each, timestampMs))
   if (segment === undefined) return null
-  let offset = Math.max(log.logStartOffset, startIn(segment, timestampMs))
+  let entry = startIn(segment, timestampMs)
+  let offset = Math.max(log.logStartOffset, entry?.lastOffset ?? segment.baseOffset)
   while (offset < limitOffset) {
     const read = await log.read({ offset, maxBytes: READ_BYTES, minOneBatch: true, limitOffset })
     try {
       if (read.sizeBytes === 0) return null
-      const from = Math.max(log.logStartOffset, 0)
-      const found = await searchBatches(read, codecs, (header) => header.maxTimestampMs >= timestampMs, from, timestampMs)
+      if (entry !== null && entry.lastOffset === offset && !fits(entry, read)) {
+        segment.onIndexDamage?.('an entry of the time index does not fit its batch')
+        offset = Math.max(log.logStartOffset, segment.baseOffset)
+        entry = null
+        continue
+      }
+      const wants = (header: BatchHeader) => header.maxTimestampMs >= timestampMs
+      const found = await searchBatches(read, codecs, wants, log.logStartOffset, timestampMs)
       if (found !== null) return found
       offset = read.nextOffset
     } finally {
@@ -45,8 +53,8 @@ export async function offsetForTimestamp(
 export async function offsetOfMaxTimestamp(log: SearchableLog, codecs: Codecs, limitOffset: number): Promise<TimestampOffset | null> {
   let best = { timestampMs: -1, lastOffset: -1 }
   for (const segment of log.segments) {
-    const max = largest(segment)
-    if (max !== null && max.timestampMs > best.timestampMs && max.lastOffset >= log.logStartOffset) best = max
+    const max = segment.largestTimestamp()
+    if (max.timestampMs > best.timestampMs && max.lastOffset >= log.logStartOffset) best = max
   }
   if (best.timestampMs < 0 || best.lastOffset >= limitOffset) return null
   const read = await log.read({ offset: best.lastOffset, maxBytes: 0, minOneBatch: true, limitOffset })
@@ -57,28 +65,24 @@ export async function offsetOfMaxTimestamp(log: SearchableLog, codecs: Codecs, l
   }
 }
 
-/** Null when the time index cannot tell; then the segment is searched. */
-function largest(segment: Segment): { readonly timestampMs: number; readonly lastOffset: number } | null {
+function reaches(segment: Segment, timestampMs: number): boolean {
+  return segment.sizeBytes > 0 && segment.largestTimestamp().timestampMs >= timestampMs
+}
+
+/** The last entry that is not later: the search begins at its batch. Null when the index does not say: then at the segment's start. */
+function startIn(segment: Segment, timestampMs: number): TimeEntry | null {
   try {
-    return segment.largestTimestamp()
+    const entry = segment.timeIndex.lookup(timestampMs)
+    return entry === null || entry.lastOffset >= segment.nextOffset ? null : entry
   } catch {
     return null
   }
 }
 
-function reaches(segment: Segment, timestampMs: number): boolean {
-  const max = largest(segment)
-  return segment.sizeBytes > 0 && (max === null || max.timestampMs >= timestampMs)
-}
-
-function startIn(segment: Segment, timestampMs: number): number {
-  try {
-    const entry = segment.timeIndex.lookup(timestampMs)
-    // An entry beyond the segment comes from a damaged index.
-    return entry === null || entry.lastOffset >= segment.nextOffset ? segment.baseOffset : entry.lastOffset
-  } catch {
-    return segment.baseOffset
-  }
+/** Whether the first batch that was read is the one that the entry tells of. */
+function fits(entry: TimeEntry, read: LogRead): boolean {
+  const header = readBatchHeader(read.buffers[0] as Buffer)
+  return header.baseOffset + header.lastOffsetDelta === entry.lastOffset && header.maxTimestampMs === entry.timestampMs
 }
 
 async function searchBatches(
