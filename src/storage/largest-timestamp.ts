@@ -1,8 +1,8 @@
 import { isCode } from '../core/errors.ts'
+import { readInt64 } from '../core/int64.ts'
 import { BATCH_HEADER_BYTES } from '../core/limits.ts'
 import type { DiskFile } from '../io/disk.ts'
 import { AT, batchSizeAt } from '../record/batch.ts'
-import { readInt64 } from '../core/int64.ts'
 import type { Segment } from './segment.ts'
 
 export interface LargestTimestamp {

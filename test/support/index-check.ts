@@ -64,7 +64,11 @@ function checkTimeIndex(found: [number, number][], least: [number, number][], ba
     assert.equal(rising.get(timestampMs), offset, `time index of ${base}, entry ${index}`)
     assert.ok(timestampMs > (found[index - 1]?.[0] ?? -1), `time index of ${base} rises`)
   }
-  for (const entry of least) assert.ok(found.some((each) => each[0] === entry[0]), `time index of ${base} has ${entry}`)
+  for (const entry of least)
+    assert.ok(
+      found.some((each) => each[0] === entry[0]),
+      `time index of ${base} has ${entry}`,
+    )
 }
 
 function expectedIndexes(batches: readonly ScannedBatch[], base: number, intervalBytes: number) {

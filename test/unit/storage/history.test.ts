@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { SystemClock } from '../../../src/core/clock.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
-import { appendTo, filesOf, type LogHarness, openHarness, readAll } from '../../support/storage.ts'
 import { checkIndexes } from '../../support/index-check.ts'
+import { appendTo, filesOf, type LogHarness, openHarness, readAll } from '../../support/storage.ts'
 
 /**
  * Short random lives of one partition: appends, waits, checkpoints, stops in order, kills and power cuts. After each start everything

@@ -47,7 +47,10 @@ for (const [where, manager] of [
     assert.deepEqual([none.sizeBytes, none.nextOffset, none.buffers.length], [0, 0, 0])
     const sizes = (await Promise.resolve(log.read({ offset: 0, maxBytes: 1 << 20, minOneBatch: true, limitOffset: 6 }))).sizeBytes
     const two = await log.read({ offset: 0, maxBytes: sizes, minOneBatch: true, limitOffset: 30 })
-    assert.deepEqual(batches(two), [[0, 2], [3, 5]])
+    assert.deepEqual(batches(two), [
+      [0, 2],
+      [3, 5],
+    ])
     const short = await log.read({ offset: 0, maxBytes: sizes - 1, minOneBatch: true, limitOffset: 30 })
     assert.deepEqual(batches(short), [[0, 2]])
   })
