@@ -41,11 +41,12 @@ export class OffsetQueries implements OffsetPort {
     return log.offsetForTimestamp(timestampMs, isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark)
   }
 
-  /** As Kafka (KIP-734) without regard to isolation; a record that is not visible yet is not counted. */
+  /** As Kafka (KIP-734) without regard to isolation. A record that is not durable yet is waited for, not passed over. */
   async ofMaxTimestamp(context: RequestContext, topic: string, partition: number): Promise<TimestampOffset | null> {
     const { log } = this.#find(context, topic, partition)
     const found = await log.offsetOfMaxTimestamp()
-    return found !== null && found.offset < log.highWatermark ? found : null
+    if (found !== null && found.offset >= log.highWatermark) await log.whenDurable(found.offset + 1)
+    return found
   }
 
   endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd {

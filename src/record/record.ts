@@ -217,7 +217,11 @@ export interface RecordsSummary {
  * Reads every record of a batch and checks what the header says of them: the count, nothing left over, offsets 0..n-1 for a batch
  * from a producer (`dense`), rising and at most the last offset delta for one that was compacted. Throws INVALID_RECORD.
  */
-export function validateRecords(section: Buffer, header: BatchHeader, options: { dense: boolean }): RecordsSummary {
+export function validateRecords(
+  section: Buffer,
+  header: BatchHeader,
+  options: { readonly dense: boolean; readonly keyed?: boolean },
+): RecordsSummary {
   const cursor = new RecordCursor(section, header)
   let maxTimestampMs = -1
   let offsetOfMaxTimestamp = -1
@@ -228,6 +232,8 @@ export function validateRecords(section: Buffer, header: BatchHeader, options: {
     if (options.dense ? delta !== cursor.index : delta <= previousDelta || delta > header.lastOffsetDelta) {
       throw invalid(`record ${cursor.index} has offset delta ${delta}`)
     }
+    if (options.keyed === true && cursor.keySize < 0)
+      throw invalid(`record ${cursor.index} has no key; a compacted topic keeps the last record of each key`)
     if (!Number.isSafeInteger(cursor.timestampMs)) throw invalid(`record ${cursor.index} has a timestamp beyond 2^53`)
     if (cursor.timestampMs > maxTimestampMs || offsetOfMaxTimestamp < 0) {
       maxTimestampMs = cursor.timestampMs

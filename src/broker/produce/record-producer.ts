@@ -111,6 +111,9 @@ export class RecordProducer {
       if (this.#queuedBytes + sizeBytes > this.#options.maxQueuedBytes) {
         throw new MoonMQError('RATE_LIMITED', { reason: 'too many records wait to be written; try again' })
       }
+      if (served.topic.settings.isCompacted && record.key === null) {
+        throw new MoonMQError('INVALID_RECORD', { reason: 'a record of a compacted topic needs a key' })
+      }
       const nowMs = this.#clock.nowMs()
       if (record.timestampMs !== undefined) checkTimes(record.timestampMs, record.timestampMs, served.topic.settings, nowMs)
       const queue = this.#queueOf(served)

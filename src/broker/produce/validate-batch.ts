@@ -20,6 +20,9 @@ import type { TopicSettings } from '../topics/topic-settings.ts'
 /** Attribute bits that have a meaning in a batch from a producer, allowed or not; the delete horizon belongs to compaction. */
 const KNOWN_ATTRIBUTES = ATTRIBUTE.codecMask | ATTRIBUTE.logAppendTime | ATTRIBUTE.transactional | ATTRIBUTE.control
 
+const DENSE = { dense: true }
+const DENSE_KEYED = { dense: true, keyed: true }
+
 function invalid(reason: string): MoonMQError {
   return new MoonMQError('INVALID_RECORD', { reason })
 }
@@ -74,7 +77,7 @@ export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader
  * new checksum (DESIGN D3). Returns the header as it is now. Throws INVALID_RECORD, INVALID_TIMESTAMP.
  */
 export function checkRecords(batch: Buffer, header: BatchHeader, section: Buffer, settings: TopicSettings, nowMs: number): BatchHeader {
-  const summary = validateRecords(section, header, { dense: true })
+  const summary = validateRecords(section, header, settings.isCompacted ? DENSE_KEYED : DENSE)
   // The log stamps the batch itself and computes the checksum then.
   if (settings.log.timestampType === 'LogAppendTime') return header
   checkTimes(summary.minTimestampMs, summary.maxTimestampMs, settings, nowMs)

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { Counter, Metrics } from '../../core/counters.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
-import { Serial } from '../../core/serial.ts'
+import { Semaphore } from '../../core/semaphore.ts'
 import type { Uuid } from '../../core/uuid.ts'
 import type { MetadataImage, PartitionImage, TopicImage } from '../../metadata/types.ts'
 import type { Log } from '../../storage/types.ts'
@@ -12,7 +12,7 @@ import { resolveTopicSettings, type TopicSettings } from './topic-settings.ts'
 
 /** A log that could not be opened is tried again by a request, at most this often. */
 const RETRY_MS = 1000
-/** Logs opened at the same time when a topic is made or the broker starts. */
+/** Logs opened at the same time, by all topics together. */
 const OPEN_AT_ONCE = 32
 
 /** One partition as the broker serves it. `log` is undefined until it is open. */
@@ -69,8 +69,8 @@ export interface PartitionsOptions {
 
 /**
  * What the broker serves, following the metadata image (DESIGN D7): look-ups change in the same turn as the image, opening and
- * deleting logs follow in order through one queue. Repeating a difference does nothing, so a crash in between is repaired by the
- * next start.
+ * deleting logs follow. Logs open side by side; only those of a name whose former topic is still being deleted wait for that. Repeating
+ * a difference does nothing, so a crash in between is repaired by the next start.
  */
 export class Partitions {
   readonly #logs: LogSource
@@ -79,8 +79,10 @@ export class Partitions {
   readonly #metrics: Metrics
   readonly #options: PartitionsOptions
   readonly #topics = new Map<string, ServedTopic>()
-  readonly #effects = new Serial()
+  readonly #slots = new Semaphore(OPEN_AT_ONCE)
   readonly #opening = new Map<ServedPartition, Promise<Log>>()
+  /** By topic name: settles when the folders of all topics that had the name before are out of the way. Never rejects. */
+  readonly #deleting = new Map<string, Promise<void>>()
   readonly #removalListeners = new Set<(topic: ServedTopic) => void>()
   #image: MetadataImage | undefined
   #brokerConfigs: MetadataImage['brokerConfigs'] | undefined
@@ -127,8 +129,10 @@ export class Partitions {
   }
 
   /** Resolves when every effect of the images applied so far has happened. */
-  settled(): Promise<void> {
-    return this.#effects.idle()
+  async settled(): Promise<void> {
+    while (this.#opening.size > 0 || this.#deleting.size > 0) {
+      await Promise.allSettled([...this.#opening.values(), ...this.#deleting.values()])
+    }
   }
 
   /** Takes over the image. Logs that it asks for open after this turn (`whenOpen`), those that it lost go out of the way. */
@@ -171,12 +175,12 @@ export class Partitions {
     return isThere || partition.log !== undefined ? this.openLog(partition) : undefined
   }
 
-  /** The log of a partition whose topic is lazy, made at the first call. */
+  /** The log of a partition, opened or made when it is not open yet. Several at once share the work. */
   openLog(partition: ServedPartition): Promise<Log> {
     if (partition.log !== undefined) return Promise.resolve(partition.log)
     const pending = this.#opening.get(partition)
     if (pending !== undefined) return pending
-    const opening = this.#effects.run(() => this.#open(partition)).finally(() => this.#opening.delete(partition))
+    const opening = this.#open(partition).finally(() => this.#opening.delete(partition))
     this.#opening.set(partition, opening)
     return opening
   }
@@ -255,38 +259,26 @@ export class Partitions {
       }
     }
     if (fresh.length === 0 || this.#options.lazyTopics.has(topic.name)) return
-    const opened = this.#effects.run(() => this.#openAll(fresh))
-    topic.opened = topic.opened.then(() => opened)
+    topic.opened = this.#openAll(topic.opened, fresh)
     // Whoever waits gets the failure; when nobody does, it stays in the partition and in the log.
     topic.opened.catch(() => {})
   }
 
-  async #openAll(partitions: readonly ServedPartition[]): Promise<void> {
-    let failure: unknown
-    for (let i = 0; i < partitions.length; i += OPEN_AT_ONCE) {
-      const results = await Promise.allSettled(partitions.slice(i, i + OPEN_AT_ONCE).map((each) => this.#open(each)))
-      for (const result of results) if (result.status === 'rejected') failure ??= result.reason
-    }
-    if (failure !== undefined) throw failure
+  async #openAll(before: Promise<void>, partitions: readonly ServedPartition[]): Promise<void> {
+    const results = await Promise.allSettled([before, ...partitions.map((each) => this.openLog(each))])
+    for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
   async #open(partition: ServedPartition): Promise<Log> {
     const { topic } = partition
-    if (partition.log !== undefined) return partition.log
-    if (topic.removed) throw new MoonMQError('TOPIC_MISSING', { topic: topic.name })
     try {
-      const log = await this.#logs.open({
-        topic: topic.name,
-        partition: partition.partition,
-        topicId: topic.id,
-        config: topic.settings.log,
-        leaderEpoch: partition.image.leaderEpoch,
-      })
+      if (!topic.removed) await this.#deleting.get(topic.name)
+      const log = await this.#slots.run(() => this.#openNow(partition))
       // The settings may have changed while the files were opened.
       if (log.config !== topic.settings.log) log.reconfigure(topic.settings.log)
       partition.log = log
       partition.failure = undefined
-      this.#observe(partition, log)
+      if (!topic.removed) this.#observe(partition, log)
       return log
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
@@ -295,6 +287,7 @@ export class Partitions {
         error instanceof MoonMQError
           ? error
           : new MoonMQError('STORAGE_FAILED', { topic: topic.name, partition: partition.partition, reason }, error)
+      if (topic.removed) throw partition.failure
       this.#log.error('partition.open_failed', `${topic.name}-${partition.partition} could not be opened: ${reason}`, {
         topic: topic.name,
         partition: partition.partition,
@@ -303,20 +296,34 @@ export class Partitions {
     }
   }
 
+  async #openNow(partition: ServedPartition): Promise<Log> {
+    const { topic } = partition
+    if (topic.removed) throw new MoonMQError('TOPIC_MISSING', { topic: topic.name })
+    return this.#logs.open({
+      topic: topic.name,
+      partition: partition.partition,
+      topicId: topic.id,
+      config: topic.settings.log,
+      leaderEpoch: partition.image.leaderEpoch,
+    })
+  }
+
   #remove(topic: ServedTopic): void {
     topic.removed = true
     this.#topics.delete(topic.name)
     this.#metrics.forget({ topic: topic.name })
     for (const listener of this.#removalListeners) listener(topic)
-    this.#effects
-      .run(async () => {
-        for (const partition of topic.partitions) await this.#deleteLog(partition)
-      })
-      .catch((error: unknown) => {
-        this.#log.error('topic.delete_failed', `the data of topic ${topic.name} could not be removed: ${String(error)}`, {
-          topic: topic.name,
-        })
-      })
+    const deleting = this.#deleteLogs(topic, this.#deleting.get(topic.name)).finally(() => {
+      if (this.#deleting.get(topic.name) === deleting) this.#deleting.delete(topic.name)
+    })
+    this.#deleting.set(topic.name, deleting)
+  }
+
+  /** After the topics that had the name before, and after what was being opened: a log is never deleted while it opens. */
+  async #deleteLogs(topic: ServedTopic, before: Promise<void> | undefined): Promise<void> {
+    await before
+    await Promise.allSettled(topic.partitions.map((each) => this.#opening.get(each)))
+    for (const partition of topic.partitions) await this.#deleteLog(partition)
   }
 
   async #deleteLog(partition: ServedPartition): Promise<void> {

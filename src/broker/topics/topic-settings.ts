@@ -1,4 +1,4 @@
-import { kafkaNumber } from '../../config/kafka-setting.ts'
+import { elementsOf, kafkaNumber } from '../../config/kafka-setting.ts'
 import { resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
 import { defined } from '../../core/assert.ts'
 import type { LogConfig } from '../../storage/types.ts'
@@ -10,6 +10,8 @@ export interface TopicSettings {
   readonly log: LogConfig
   readonly minInsyncReplicas: number
   readonly partitioner: Partitioner
+  /** Every record needs a key. */
+  readonly isCompacted: boolean
   readonly timestampBeforeMaxMs: number
   readonly timestampAfterMaxMs: number
 }
@@ -33,6 +35,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     },
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
+    isCompacted: elementsOf(text('cleanup.policy')).includes('compact'),
     timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
     timestampAfterMaxMs: number('message.timestamp.after.max.ms'),
   }

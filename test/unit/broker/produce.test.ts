@@ -5,6 +5,7 @@ import { deferred } from '../../../src/core/deferred.ts'
 import type { ErrorCode } from '../../../src/core/errors.ts'
 import { writeInt64 } from '../../../src/core/int64.ts'
 import { AT, readBatchHeader, sealBatch, verifyBatchCrc } from '../../../src/record/batch.ts'
+import { buildBatch } from '../../../src/record/builder.ts'
 import { batchOf, contextOf, createTopic, fakeBroker, NOW_MS, produceOne } from '../../support/fake-broker.ts'
 
 function sealed(change: (batch: Buffer) => void, batch = batchOf(2)): Buffer {
@@ -87,6 +88,29 @@ describe('produce: what is refused', () => {
     assert.deepEqual(
       (await ticket.settled()).map((each) => each.error?.code),
       ['INVALID_REQUEST', 'INVALID_REQUEST'],
+    )
+  })
+
+  it('records without a key in a compacted topic', async () => {
+    const { broker, clock } = await fakeBroker()
+    await createTopic(broker, 'orders', 1, { 'cleanup.policy': 'compact,delete' })
+    const keyless = buildBatch([{ key: null, value: Buffer.from('a'), timestampMs: NOW_MS }])
+    assert.equal((await produceOne(broker, 'orders', 0, keyless)).error?.code, 'INVALID_RECORD')
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(2))).error, null)
+    const single = { topic: 'orders', partition: 0, value: Buffer.from('a') }
+    const options = { acks: 'all', codec: 0, timeoutMs: 1000 } as const
+    const sent = broker.records.produce(
+      contextOf(),
+      [
+        { ...single, key: null },
+        { ...single, key: Buffer.from('k') },
+      ],
+      options,
+    )
+    await clock.advance(0)
+    assert.deepEqual(
+      (await sent).map((each) => each.error?.code ?? null),
+      ['INVALID_RECORD', null],
     )
   })
 
