@@ -86,6 +86,15 @@ export class FakeLog implements Log {
     for (const listener of [...this.#listeners]) listener('state')
   }
 
+  /** What recovery does to a log that failed: back to what was durable, in the same object. */
+  reopen(): void {
+    const { batches, logEndOffset } = this.reopened()
+    this.batches.splice(0, Number.POSITIVE_INFINITY, ...batches)
+    this.logEndOffset = logEndOffset
+    this.state = 'online'
+    for (const listener of [...this.#listeners]) listener('state')
+  }
+
   /** What a restart finds: only what was durable, in a new log. */
   reopened(): FakeLog {
     const log = new FakeLog(this.partition)

@@ -43,6 +43,8 @@ export class GroupShard {
   #log: OffsetsLog | null = null
   #opening: Promise<void> | null = null
   #loading: Promise<void> | null = null
+  /** Counts the loads: one that was overtaken by a failure leaves no trace. */
+  #attempt = 0
   #unwatch: (() => void) | null = null
   #retryTimer: Timer | null = null
 
@@ -50,7 +52,7 @@ export class GroupShard {
     this.#deps = deps
     this.partition = partition
     this.#options = options
-    this.#retry = new Backoff(deps.random, { initialMs: 200, maxMs: 30_000 })
+    this.#retry = new Backoff(deps.random, { initialMs: 200, maxMs: 5000 })
   }
 
   get state(): ShardState {
@@ -70,15 +72,18 @@ export class GroupShard {
   load(): Promise<void> {
     if (this.#state !== 'idle' && this.#state !== 'failed') return this.#loading ?? Promise.resolve()
     this.#state = 'loading'
-    this.#loading = this.#load().catch((error: unknown) => {
-      if (this.#state === 'loading') this.fail(error)
+    const attempt = ++this.#attempt
+    this.#loading = this.#load(attempt).catch((error: unknown) => {
+      if (attempt === this.#attempt && this.#state === 'loading') this.fail(error)
     })
     return this.#loading
   }
 
-  async #load(): Promise<void> {
+  async #load(attempt: number): Promise<void> {
     const startedMs = this.#deps.clock.monotonicMs()
     const log = await this.#deps.offsetsTopic.existing(this.partition)
+    if (attempt !== this.#attempt || this.#state !== 'loading') return
+    if (log !== undefined) this.#adopt(log)
     const folded = new Map<string, { offsets: OffsetStore; stored: StoredGroup | null }>()
     let records = 0
     if (log !== undefined) {
@@ -99,8 +104,7 @@ export class GroupShard {
       }
       await this.#offsetsLog(log).replay(this.#deps.clock, fold, this.#stop.signal)
     }
-    if (this.#state !== 'loading') return
-    if (log !== undefined) this.#adopt(log)
+    if (attempt !== this.#attempt || this.#state !== 'loading') return
     this.#state = 'ready'
     for (const [group, { offsets, stored }] of folded) {
       if (stored !== null || offsets.size > 0) this.#restore(group, offsets, stored)
@@ -140,13 +144,17 @@ export class GroupShard {
     return new OffsetsLog(log, () => this.#deps.offsetsTopic.leaderEpoch(this.partition))
   }
 
+  /** From here on a failure of the log is a failure of the shard. Throws STORAGE_FAILED when it has failed already. */
   #adopt(log: Log): void {
+    const failure = () => {
+      const { topic, partition } = log
+      return new MoonMQError('STORAGE_FAILED', { topic, partition, reason: `the log is ${log.state}` })
+    }
+    if (log.state !== 'online') throw failure()
     this.#unwatch?.()
     this.#log = this.#offsetsLog(log)
     this.#unwatch = log.watch((event) => {
-      if (event === 'state' && log.state !== 'online' && this.#state === 'ready') {
-        this.fail(new MoonMQError('STORAGE_FAILED', { topic: log.topic, partition: log.partition, reason: `the log is ${log.state}` }))
-      }
+      if (event === 'state' && log.state !== 'online') this.fail(failure())
     })
   }
 
@@ -298,11 +306,16 @@ export class GroupShard {
   /** Drops everything in memory, answers who waits, and reads the partition again later. */
   fail(error: unknown): void {
     if (this.#state === 'closed' || this.#state === 'failed') return
+    const level = this.#retry.attempts === 0 ? 'error' : 'debug'
     const delayMs = this.#retry.nextMs()
-    this.#deps.log.error('group.shard_failed', `groups of partition ${this.partition} are not available: ${asMoonMQError(error).message}`, {
-      partition: this.partition,
-      retryInMs: Math.round(delayMs),
-    })
+    this.#deps.log[level](
+      'group.shard_failed',
+      `groups of partition ${this.partition} are not available: ${asMoonMQError(error).message}`,
+      {
+        partition: this.partition,
+        retryInMs: Math.round(delayMs),
+      },
+    )
     this.#state = 'failed'
     this.#release()
     this.#retryTimer = this.#deps.clock.setTimer(delayMs, () => {

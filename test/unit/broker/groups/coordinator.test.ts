@@ -296,8 +296,11 @@ test('a failed log: what waits is refused, nothing that was not durable is read 
   await harness.settle()
   assert.equal(parked.value?.error?.code, 'COORDINATOR_NOT_AVAILABLE')
   assert.equal(await harness.heartbeat('m', 1), 'COORDINATOR_NOT_AVAILABLE')
-  harness.topic.logs.set(0, log.reopened())
-  await harness.clock.advance(60_000)
+  await harness.clock.advance(10_000)
+  assert.equal(await harness.heartbeat('m', 1), 'COORDINATOR_NOT_AVAILABLE', 'the log is still away')
+  log.reopen()
+  log.holdSyncs = false
+  await harness.clock.advance(10_000)
   assert.equal(await harness.committed(), 1)
   assert.equal(await harness.commit(3), null)
 })
