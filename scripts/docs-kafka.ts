@@ -1,6 +1,4 @@
-// Makes docs/KAFKA.md from the handlers of the Kafka door. Run: node dist/scripts/docs-kafka.js
-import { writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+/** docs/KAFKA.md, from the handlers of the Kafka door. */
 import type { AnyApi } from '../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
@@ -44,8 +42,4 @@ ${skipped.join('\n')}
 function row({ key, name, versions, offeredFrom, omissions }: AnyApi): string {
   const [min, max] = versions
   return `| ${key} | ${name} | ${min}–${max} | ${offeredFrom ?? min}–${max} | ${omissions.join(' ')} |`
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeFileSync(new URL('../../docs/KAFKA.md', import.meta.url), kafkaDocument())
 }

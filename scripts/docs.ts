@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { configDocument, configSchema } from './docs-config.ts'
 import { errorsDocument } from './docs-errors.ts'
+import { kafkaDocument } from './docs-kafka.ts'
 import { metricsDocument } from './docs-metrics.ts'
 
 /** Path from the project's folder, and how to make the text. */
@@ -11,6 +12,7 @@ export const PRINTED: ReadonlyMap<string, () => string> = new Map([
   ['docs/moonmq.schema.json', configSchema],
   ['docs/METRICS.md', metricsDocument],
   ['docs/ERRORS.md', errorsDocument],
+  ['docs/KAFKA.md', () => kafkaDocument()],
 ])
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

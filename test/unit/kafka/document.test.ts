@@ -1,18 +1,10 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { kafkaDocument } from '../../../scripts/docs-kafka.ts'
 import { KAFKA_APIS } from '../../../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../../../src/kafka/skipped.ts'
 import { allApis } from '../../../src/schema/messages.ts'
-import { ROOT } from '../../support/root.ts'
 
-describe('docs/KAFKA.md', () => {
-  it('is what the handlers declare (node dist/scripts/docs-kafka.js makes it anew)', () => {
-    assert.equal(readFileSync(join(ROOT, 'docs', 'KAFKA.md'), 'utf8'), kafkaDocument())
-  })
-
+describe('what the Kafka door serves', () => {
   it('names every API of brokers once: served, or left out with a reason', () => {
     const expected = allApis().filter(({ forBrokers }) => forBrokers)
     const named = [...KAFKA_APIS, ...SKIPPED_APIS].sort((left, right) => left.key - right.key)
