@@ -347,6 +347,8 @@ export interface RecordPort {
   produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]>
   /** Reads one partition without a group. Throws what the partition is refused with, OFFSET_OUT_OF_RANGE included. */
   read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead>
+  /** The same for many partitions of a topic, waiting on all of them at once; what a partition is refused with is in its part. */
+  readTopic(context: RequestContext, request: ReadTopicRequest): Promise<TopicRead>
   openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer
 }
 
@@ -404,6 +406,35 @@ export interface RecordsRead {
   readonly highWatermark: number
   readonly lastStableOffset: number
   readonly logStartOffset: number
+  release(): void
+}
+
+export interface ReadTopicRequest {
+  readonly topic: string
+  readonly partitions: readonly { readonly partition: number; readonly offset: number }[]
+  readonly isolation: IsolationLevel
+  readonly maxRecords: number
+  readonly maxBytes: number
+  readonly maxWaitMs: number
+  /** Largest key or value that the client can read. Absent: no limit. */
+  readonly maxPartBytes?: number
+}
+
+export interface PartitionRecords {
+  readonly partition: number
+  readonly error: MoonMQError | null
+  readonly records: readonly DeliveredRecord[]
+  /** Where to go on; the offset asked for with an error. */
+  readonly nextOffset: number
+  /** −1 where the partition is not known. */
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  readonly logStartOffset: number
+}
+
+export interface TopicRead {
+  /** In the order of the request. */
+  readonly partitions: readonly PartitionRecords[]
   release(): void
 }
 

@@ -8,11 +8,13 @@ import type {
   GroupPort,
   OutgoingRecord,
   ReadRecordsRequest,
+  ReadTopicRequest,
   RecordConsumer,
   RecordOutcome,
   RecordPort,
   RecordProduceOptions,
   RecordsRead,
+  TopicRead,
 } from './ports.ts'
 import type { Inflater } from './produce/inflater.ts'
 import type { RecordProducer } from './produce/record-producer.ts'
@@ -43,6 +45,10 @@ export class Records implements RecordPort {
 
   read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead> {
     return this.#reader.read(context, request)
+  }
+
+  readTopic(context: RequestContext, request: ReadTopicRequest): Promise<TopicRead> {
+    return this.#reader.readTopic(context, request)
   }
 
   openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer {

@@ -138,10 +138,15 @@ export class MoonMQError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetails
 
-  constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown) {
-    super(fill(ERRORS[code].message, details), cause === undefined ? undefined : { cause })
+  constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown, text?: string) {
+    super(text ?? fill(ERRORS[code].message, details), cause === undefined ? undefined : { cause })
     this.code = code
     this.details = details
+  }
+
+  /** An error that another process described: its words are kept. */
+  static withText(code: ErrorCode, text: string): MoonMQError {
+    return new MoonMQError(code, {}, undefined, text)
   }
 
   get row(): ErrorRow {

@@ -1,9 +1,24 @@
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { RequestContext } from '../context.ts'
-import type { FetchPort, ReadRecordsRequest, RecordsRead } from '../ports.ts'
+import type {
+  FetchedPartition,
+  FetchPort,
+  PartitionRecords,
+  ReadRecordsRequest,
+  ReadTopicRequest,
+  RecordsRead,
+  TopicRead,
+} from '../ports.ts'
 import type { Inflater } from '../produce/inflater.ts'
 import { decodeRecords } from './decode.ts'
 
-/** Reads single partitions without a group, through the same fetch as Kafka's clients. */
+/** What is left of the limits of an answer. */
+interface Room {
+  records: number
+  bytes: number
+}
+
+/** Reads without a group, through the same fetch as Kafka's clients. */
 export class RecordReader {
   readonly #fetch: FetchPort
   readonly #inflater: Inflater
@@ -14,41 +29,70 @@ export class RecordReader {
   }
 
   async read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead> {
-    const { topic, partition, isolation } = request
+    const { partition, offset } = request
+    const read = await this.readTopic(context, { ...request, partitions: [{ partition, offset }] })
+    const found = read.partitions[0]
+    if (found !== undefined && found.error === null) return { ...found, release: read.release }
+    read.release()
+    throw found?.error ?? new MoonMQError('INTERNAL', { reason: 'a fetch without a partition' })
+  }
+
+  async readTopic(context: RequestContext, request: ReadTopicRequest): Promise<TopicRead> {
+    const { topic, maxBytes } = request
     const fetched = await this.#fetch.fetch(context, {
-      partitions: [
-        { topic, partition, fetchOffset: request.offset, maxBytes: request.maxBytes, currentLeaderEpoch: -1, lastFetchedEpoch: -1 },
-      ],
-      isolation,
-      maxWaitMs: request.maxWaitMs,
-      minBytes: 1,
-      maxBytes: request.maxBytes,
-    })
-    try {
-      const found = fetched.partitions[0]
-      if (found === undefined || found.error !== null) throw found?.error ?? new Error('a fetch without a partition')
-      const decoded = await decodeRecords(this.#inflater, {
+      partitions: request.partitions.map(({ partition, offset }) => ({
         topic,
         partition,
-        buffers: found.read?.buffers ?? [],
-        fromOffset: request.offset,
-        isolation,
-        aborted: found.aborted ?? [],
-        maxRecords: request.maxRecords,
-        maxBytes: request.maxBytes,
-        maxPartBytes: Number.POSITIVE_INFINITY,
-      })
-      return {
-        records: decoded.records,
-        nextOffset: decoded.nextOffset,
-        highWatermark: found.highWatermark,
-        lastStableOffset: found.lastStableOffset,
-        logStartOffset: found.logStartOffset,
-        release: () => fetched.release(),
+        fetchOffset: offset,
+        maxBytes,
+        currentLeaderEpoch: -1,
+        lastFetchedEpoch: -1,
+      })),
+      isolation: request.isolation,
+      maxWaitMs: request.maxWaitMs,
+      minBytes: 1,
+      maxBytes,
+    })
+    try {
+      const room: Room = { records: request.maxRecords, bytes: maxBytes }
+      const partitions: PartitionRecords[] = []
+      for (const [index, { offset }] of request.partitions.entries()) {
+        partitions.push(await this.#decode(request, offset, fetched.partitions[index], room))
       }
+      return { partitions, release: () => fetched.release() }
     } catch (error) {
       fetched.release()
       throw error
+    }
+  }
+
+  async #decode(request: ReadTopicRequest, offset: number, found: FetchedPartition | undefined, room: Room): Promise<PartitionRecords> {
+    if (found === undefined) throw new MoonMQError('INTERNAL', { reason: 'a fetch without one of its partitions' })
+    const { topic, isolation } = request
+    const { partition, highWatermark, lastStableOffset, logStartOffset, read } = found
+    const bounds = { partition, highWatermark, lastStableOffset, logStartOffset }
+    if (found.error !== null) return { ...bounds, error: found.error, records: [], nextOffset: offset }
+    if (read === null || read.sizeBytes === 0 || room.records <= 0 || room.bytes <= 0) {
+      return { ...bounds, error: null, records: [], nextOffset: offset }
+    }
+    try {
+      const decoded = await decodeRecords(this.#inflater, {
+        topic,
+        partition,
+        buffers: read.buffers,
+        fromOffset: offset,
+        isolation,
+        aborted: found.aborted ?? [],
+        maxRecords: room.records,
+        maxBytes: room.bytes,
+        maxPartBytes: request.maxPartBytes ?? Number.POSITIVE_INFINITY,
+      })
+      room.records -= decoded.records.length
+      room.bytes -= decoded.bytes
+      const { records, nextOffset, tooLarge } = decoded
+      return { ...bounds, error: records.length === 0 ? tooLarge : null, records, nextOffset }
+    } catch (error) {
+      return { ...bounds, error: asMoonMQError(error), records: [], nextOffset: offset }
     }
   }
 }

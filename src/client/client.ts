@@ -1,0 +1,103 @@
+import type { Resource } from '../core/types.ts'
+import { LinkAdmin } from './admin.ts'
+import { GroupConsumer } from './consumer.ts'
+import { Link } from './link.ts'
+import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
+import { BatchingProducer } from './producer.ts'
+import { TopicReader } from './reader.ts'
+import type { Admin, Client, ClientOptions, Consumer, ConsumerOptions, Producer, ProducerOptions, Reader, ReaderOptions } from './types.ts'
+
+/** Owns the connection of admin and producers, and everything made from it. */
+class LinkClient implements Client {
+  readonly admin: Admin
+  readonly #deps: ClientDeps
+  readonly #target: Target
+  readonly #link: Link
+  readonly #signal: AbortSignal | undefined
+  readonly #parts = new Set<Resource>()
+  readonly #onAbort: () => void
+  #server = { name: '', version: '' }
+  #closing: Promise<void> | null = null
+
+  constructor(deps: ClientDeps, target: Target, signal: AbortSignal | undefined) {
+    this.#deps = deps
+    this.#target = target
+    this.#signal = signal
+    this.#link = new Link(deps, target)
+    this.admin = new LinkAdmin(this.#link)
+    this.#onAbort = () => {
+      this.close().catch((error: unknown) => deps.log.debug('client.close_failed', `the client did not close in order: ${String(error)}`))
+    }
+  }
+
+  async open(): Promise<void> {
+    this.#signal?.throwIfAborted()
+    this.#signal?.addEventListener('abort', this.#onAbort, { once: true })
+    try {
+      const { name, version } = (await this.#link.connection()).server
+      this.#server = { name, version }
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  get server(): { readonly name: string; readonly version: string } {
+    return this.#server
+  }
+
+  producer(options: ProducerOptions = {}): Producer {
+    return this.#keep((gone) => new BatchingProducer({ link: this.#link, clock: this.#deps.clock }, options, gone))
+  }
+
+  reader(options: ReaderOptions): Reader {
+    return this.#keep((gone) => new TopicReader({ link: this.#newLink(), clock: this.#deps.clock }, this.#signalled(options), gone))
+  }
+
+  consumer(options: ConsumerOptions): Consumer {
+    const links = { reading: this.#newLink(), commits: this.#newLink() }
+    return this.#keep((gone) => new GroupConsumer({ links, clock: this.#deps.clock }, this.#signalled(options), gone))
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+    // Whoever aborts does not wait for acknowledgements.
+    if (this.#signal?.aborted) await this.#link.close()
+    try {
+      await Promise.all([...this.#parts].map((part) => part.close()))
+    } finally {
+      await this.#link.close()
+    }
+  }
+
+  #newLink(): Link {
+    return new Link(this.#deps, this.#target)
+  }
+
+  #signalled<T extends { readonly signal?: AbortSignal }>(options: T): T {
+    if (this.#signal === undefined) return options
+    return { ...options, signal: options.signal === undefined ? this.#signal : AbortSignal.any([options.signal, this.#signal]) }
+  }
+
+  #keep<T extends Resource>(make: (gone: () => void) => T): T {
+    const part: T = make(() => this.#parts.delete(part))
+    this.#parts.add(part)
+    return part
+  }
+}
+
+/** Connects and logs in. Rejects with CONNECT_FAILED, ABORTED, REQUEST_TIMED_OUT, or what the broker refuses with. */
+export async function connect(options: ClientOptions): Promise<Client> {
+  const client = new LinkClient(depsOf(options), targetOf(options), options.signal)
+  await client.open()
+  return client
+}

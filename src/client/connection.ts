@@ -1,0 +1,205 @@
+import type { Timer } from '../core/clock.ts'
+import { type Deferred, deferred } from '../core/deferred.ts'
+import { asMoonMQError, MoonMQError } from '../core/errors.ts'
+import { readUInt64, writeUInt64 } from '../core/int64.ts'
+import type { NetConnection, NetHandlers } from '../io/net.ts'
+import { fromWire } from '../wire/errors.ts'
+import { decodePayload, encodeFrame, type Frame, FrameCutter } from '../wire/frame.ts'
+import { CORRELATION_BYTES, MAX_FRAME_BYTES, MAX_REPLY_FRAME_BYTES } from '../wire/limits.ts'
+import type { Message } from '../wire/messages.ts'
+import { FEATURE_EXTENSION, OPCODES, type OpName, opName, PROTOCOL_VERSION } from '../wire/opcodes.ts'
+import { CLIENT_VERSION, type ClientDeps, type Target } from './options.ts'
+
+/** The broker's name for itself, and what it takes. */
+export interface ServerInfo {
+  readonly name: string
+  readonly version: string
+  readonly maxFrameBytes: number
+}
+
+export interface RequestOptions {
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal | undefined
+  /** Bytes of the payload when it is large. */
+  readonly sizeHint?: number
+}
+
+interface Pending {
+  readonly expects: OpName
+  readonly answer: Deferred<unknown>
+}
+
+/**
+ * One connection to a broker. Requests may be sent without waiting for each other; answers find theirs by correlation id. Answers
+ * heartbeats by itself. Once closed it stays closed.
+ */
+export class ClientConnection implements NetHandlers {
+  readonly #deps: ClientDeps
+  readonly #socket: NetConnection
+  readonly #cutter = new FrameCutter(MAX_REPLY_FRAME_BYTES)
+  readonly #pending = new Map<number, Pending>()
+  /** Makes the ids of this connection different from those of others. */
+  readonly #salt: Buffer
+  readonly #gone = deferred()
+  #next = 1
+  #failure: MoonMQError | null = null
+  #server: ServerInfo | null = null
+
+  private constructor(deps: ClientDeps, socket: NetConnection) {
+    this.#deps = deps
+    this.#socket = socket
+    this.#salt = deps.random.bytes(CORRELATION_BYTES - 8)
+  }
+
+  /** Connects and logs in. CONNECT_FAILED, ABORTED, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, or what the broker refuses with. */
+  static async open(deps: ClientDeps, target: Target, signal?: AbortSignal): Promise<ClientConnection> {
+    const { timeoutMs } = target
+    const socket = await deps.net.connect(target.address, { timeoutMs, ...(signal === undefined ? {} : { signal }) })
+    const connection = new ClientConnection(deps, socket)
+    socket.start(connection)
+    try {
+      await connection.#login(target, signal)
+      return connection
+    } catch (error) {
+      connection.destroy(asMoonMQError(error))
+      throw error
+    }
+  }
+
+  get open(): boolean {
+    return this.#failure === null
+  }
+
+  /** Resolves when the connection has ended. */
+  get gone(): Promise<void> {
+    return this.#gone.promise
+  }
+
+  get server(): ServerInfo {
+    return this.#server ?? { name: '', version: '', maxFrameBytes: MAX_FRAME_BYTES }
+  }
+
+  /** All three at once: the broker takes them in order, so the login costs one round trip. */
+  async #login(target: Target, signal: AbortSignal | undefined): Promise<void> {
+    const options: RequestOptions = { timeoutMs: target.timeoutMs, signal }
+    const hello = this.request('HELLO', { version: PROTOCOL_VERSION }, 'WELCOME', options)
+    const identity = { name: target.name, version: CLIENT_VERSION, features: FEATURE_EXTENSION }
+    const identified = this.request('IDENTIFY_CLIENT', identity, 'IDENTIFY_ACK', options)
+    const auth = this.request('AUTH', { username: 'anonymous', password: Buffer.alloc(0) }, 'AUTH_OK', options)
+    const [, ack] = await Promise.all([hello, identified, auth])
+    if (((ack.features ?? 0) & FEATURE_EXTENSION) === 0) {
+      throw new MoonMQError('UNSUPPORTED_VERSION', {
+        version: CLIENT_VERSION,
+        api: 'the client library',
+        supported: 'version 1 of the protocol without its extension',
+      })
+    }
+    this.#server = { name: ack.name, version: ack.version, maxFrameBytes: ack.maxFrameBytes ?? MAX_FRAME_BYTES }
+  }
+
+  /** Sends now; resolves with the answer. Rejects with what the broker refuses with, CONNECTION_CLOSED, REQUEST_TIMED_OUT or ABORTED. */
+  request<N extends OpName, R extends OpName>(name: N, message: Message<N>, expects: R, options: RequestOptions): Promise<Message<R>> {
+    if (this.#failure !== null) return Promise.reject(this.#failure)
+    const { signal, timeoutMs } = options
+    if (signal?.aborted) return Promise.reject(new MoonMQError('ABORTED'))
+    const id = this.#next++
+    const correlation = Buffer.allocUnsafe(CORRELATION_BYTES)
+    this.#salt.copy(correlation)
+    writeUInt64(correlation, id, 8)
+    let frame: Buffer
+    try {
+      frame = encodeFrame(name, correlation, message, options.sizeHint)
+    } catch (error) {
+      return Promise.reject(asMoonMQError(error))
+    }
+    const answer = deferred<unknown>()
+    this.#pending.set(id, { expects, answer })
+    this.#socket.send([frame])
+    return this.#bounded(id, answer as Deferred<Message<R>>, timeoutMs, signal)
+  }
+
+  #bounded<T>(id: number, answer: Deferred<T>, timeoutMs: number, signal: AbortSignal | undefined): Promise<T> {
+    const give = (error: MoonMQError) => {
+      if (this.#pending.delete(id)) answer.reject(error)
+    }
+    const onAbort = () => give(new MoonMQError('ABORTED'))
+    const late = () => give(new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs }))
+    const timer: Timer = this.#deps.clock.setTimer(timeoutMs, late, { keepAlive: true })
+    signal?.addEventListener('abort', onAbort, { once: true })
+    return answer.promise.finally(() => {
+      timer.cancel()
+      signal?.removeEventListener('abort', onAbort)
+    })
+  }
+
+  data(bytes: Buffer): void {
+    if (this.#failure !== null) return
+    this.#cutter.push(bytes)
+    try {
+      for (let frame = this.#cutter.next(); frame !== null; frame = this.#cutter.next()) this.#received(frame)
+    } catch (error) {
+      this.destroy(asMoonMQError(error))
+    }
+  }
+
+  #received(frame: Frame): void {
+    if (frame.opcode === OPCODES.HEARTBEAT_REQ.code) {
+      this.#socket.send([encodeFrame('HEARTBEAT_RESP', frame.correlation, {})])
+      return
+    }
+    const id = Number(readUInt64(frame.correlation, 8))
+    const pending = this.#pending.get(id)
+    if (frame.opcode === OPCODES.ERROR.code) {
+      const error = fromWire(decodePayload('ERROR', frame.payload))
+      // One that no request caused is the reason why the broker closes.
+      if (id === 0) this.destroy(error)
+      else if (pending !== undefined) this.#settle(id, () => pending.answer.reject(error))
+      return
+    }
+    // Late answers find nobody.
+    if (pending === undefined) return
+    const name = opName(frame.opcode)
+    if (name !== pending.expects) throw new MoonMQError('BAD_PROTOCOL', { reason: `${name ?? frame.opcode} answers no ${pending.expects}` })
+    const message = decodePayload(name, frame.payload)
+    this.#settle(id, () => pending.answer.resolve(message))
+  }
+
+  #settle(id: number, act: () => void): void {
+    this.#pending.delete(id)
+    act()
+  }
+
+  drain(): void {}
+
+  end(): void {
+    this.destroy(new MoonMQError('CONNECTION_CLOSED', { reason: 'the broker closed it' }))
+  }
+
+  closed(error: Error | null): void {
+    this.#fail(new MoonMQError('CONNECTION_CLOSED', { reason: error?.message ?? 'the broker closed it' }, error ?? undefined))
+    this.#gone.resolve()
+  }
+
+  /** Says goodbye and closes; what is outstanding is rejected. */
+  async close(): Promise<void> {
+    if (this.#failure === null) {
+      this.#socket.send([encodeFrame('GOODBYE', this.#deps.random.bytes(CORRELATION_BYTES), {})])
+      this.#fail(new MoonMQError('CLOSED', { what: 'the client' }))
+      this.#socket.end()
+    }
+    await this.#gone.promise
+  }
+
+  destroy(error: MoonMQError): void {
+    this.#fail(error)
+    this.#socket.destroy()
+  }
+
+  #fail(error: MoonMQError): void {
+    if (this.#failure !== null) return
+    this.#failure = error
+    this.#cutter.close()
+    for (const { answer } of this.#pending.values()) answer.reject(error)
+    this.#pending.clear()
+  }
+}

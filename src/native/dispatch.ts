@@ -1,0 +1,67 @@
+import { MoonMQError } from '../core/errors.ts'
+import { decodePayload, type Frame } from '../wire/frame.ts'
+import { OPCODES, type OpName, opName } from '../wire/opcodes.ts'
+import type { AnyHandler, ConnectionState, Session } from './session.ts'
+
+const LOGIN: ReadonlySet<OpName> = new Set(['HELLO', 'AUTH', 'AUTH_SCRAM', 'AUTH_SCRAM_FINAL'])
+const GREETED: ReadonlySet<OpName> = new Set(['IDENTIFY_CLIENT', 'AUTH', 'AUTH_SCRAM', 'AUTH_SCRAM_FINAL'])
+const ALWAYS: ReadonlySet<OpName> = new Set(['HEARTBEAT_REQ', 'HEARTBEAT_RESP', 'GOODBYE'])
+/** May start while earlier acknowledgements are outstanding: they only append, or need nothing. */
+const PIPELINED: ReadonlySet<number> = new Set(
+  (['PRODUCE', 'PRODUCE_BATCH', 'SEND', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map((name) => OPCODES[name].code),
+)
+
+export interface Route {
+  readonly handler: AnyHandler
+  readonly message: never
+}
+
+/** Finds what serves a frame: state first, then opcode, then payload. */
+export class Dispatch {
+  readonly #handlers = new Map<OpName, AnyHandler>()
+
+  constructor(handlers: readonly AnyHandler[]) {
+    for (const handler of handlers) this.#handlers.set(handler.op, handler)
+  }
+
+  /** Throws BAD_STATE, UNKNOWN_OP, NOT_IN_THIS_VERSION, BAD_FRAME. */
+  route(frame: Frame, session: Session): Route {
+    const name = this.#known(frame.opcode, session)
+    if (!allowed(name, session.state)) {
+      throw new MoonMQError('BAD_STATE', { op: name ?? hex(frame.opcode), state: session.state })
+    }
+    if (name === undefined || OPCODES[name].from === 'server') throw new MoonMQError('UNKNOWN_OP', { op: hex(frame.opcode) })
+    const message = decodePayload(name, frame.payload) as never
+    const handler = this.#handlers.get(name)
+    if (handler === undefined) throw new MoonMQError('NOT_IN_THIS_VERSION', { what: name })
+    return { handler, message }
+  }
+
+  /** Opcodes of the extension are unknown to whoever did not ask for it. */
+  #known(opcode: number, session: Session): OpName | undefined {
+    const name = opName(opcode)
+    return name !== undefined && OPCODES[name].extension && !session.extended ? undefined : name
+  }
+}
+
+function allowed(name: OpName | undefined, state: ConnectionState): boolean {
+  if (name !== undefined && ALWAYS.has(name)) return true
+  if (state === 'new') return name === 'HELLO'
+  if (state === 'greeted') return name !== undefined && GREETED.has(name)
+  return name === undefined || !LOGIN.has(name)
+}
+
+export function isPipelined(opcode: number): boolean {
+  return PIPELINED.has(opcode)
+}
+
+/** Whether the connection ends after this refusal (spec 3.1): a login that failed, or a broker that does not lead. */
+export function closesConnection(opcode: number, error: MoonMQError): boolean {
+  if (error.code === 'NOT_LEADER') return true
+  const name = opName(opcode)
+  return name !== undefined && LOGIN.has(name) && error.code !== 'BAD_STATE'
+}
+
+export function hex(opcode: number): string {
+  return `0x${opcode.toString(16).padStart(2, '0')}`
+}

@@ -1,0 +1,69 @@
+import { MoonMQError } from '../../core/errors.ts'
+import { type Handler, ok, reply } from '../session.ts'
+import { storePositions } from './commit.ts'
+import { checkNewTopic, openTopic } from './topic-rules.ts'
+
+const INCLUDE_INTERNAL = 0x01
+
+/** LIST (extension): topics with ids and partition counts. */
+export const list: Handler<'LIST'> = {
+  op: 'LIST',
+  handle(call, { flags }) {
+    const topics = call.broker.topics
+      .list()
+      .filter((topic) => !topic.internal || (flags & INCLUDE_INTERNAL) !== 0)
+      .map(({ name, id, partitions }) => ({ name, id, partitions: partitions.length }))
+    return reply(call, 'LISTING', { topics })
+  },
+}
+
+/** DESCRIBE (extension): a topic with the bounds of its partitions and what was set, by Kafka's names. */
+export const describe: Handler<'DESCRIBE'> = {
+  op: 'DESCRIBE',
+  handle(call, { name }) {
+    const topic = openTopic(call, name)
+    const partitions = topic.partitions.map(({ partition }) => {
+      const { earliest, highWatermark, lastStableOffset, logEndOffset } = call.broker.offsets.bounds(call.context, name, partition)
+      return { partition, earliest, highWatermark, lastStable: lastStableOffset, logEnd: logEndOffset }
+    })
+    const config = new Map([...topic.config].sort((a, b) => (a[0] < b[0] ? -1 : 1)))
+    return reply(call, 'DESCRIPTION', { name, id: topic.id, partitions, config })
+  },
+}
+
+/** CREATE (extension): a topic with settings; −1 partitions = the broker's default. */
+export const create: Handler<'CREATE'> = {
+  op: 'CREATE',
+  async handle(call, { name, partitions, config }) {
+    checkNewTopic(name, partitions === -1 ? 1 : partitions)
+    await call.broker.topics.create(call.context, { name, partitions, replicationFactor: -1, assignments: new Map(), config })
+    return ok(call)
+  },
+}
+
+/** GET_POSITIONS (extension): a group's committed offsets, by partition; −1 = none. */
+export const getPositions: Handler<'GET_POSITIONS'> = {
+  op: 'GET_POSITIONS',
+  async handle(call, { group, topics }) {
+    const wanted = topics.map((topic) => ({ topic, partitions: openTopic(call, topic).partitions.map(({ partition }) => partition) }))
+    const committed = await call.broker.groups.committed(call.context, { group, topics: wanted })
+    const known = new Map(committed.map(({ topic, partition, value }) => [`${topic}-${partition}`, value?.offset ?? -1]))
+    return reply(call, 'POSITIONS', {
+      topics: wanted.map(({ topic, partitions }) => ({
+        topic,
+        offsets: partitions.map((partition) => known.get(`${topic}-${partition}`) ?? -1),
+      })),
+    })
+  },
+}
+
+/** STORE_POSITIONS (extension): commits for a group without a FETCH before; answered when it is synced. */
+export const storeGroupPositions: Handler<'STORE_POSITIONS'> = {
+  op: 'STORE_POSITIONS',
+  async handle(call, { group, offsets }) {
+    if (group === '') throw new MoonMQError('GROUP_ID_INVALID', { reason: 'it is empty' })
+    for (const topic of new Set(offsets.map((each) => each.topic))) openTopic(call, topic)
+    await storePositions(call, group, offsets)
+    return ok(call)
+  },
+}

@@ -1,0 +1,50 @@
+import type { DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { MAX, MAX_FETCH_BYTES, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
+import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../../wire/opcodes.ts'
+import { wireRecordBytes } from '../../wire/records.ts'
+import { type Call, type Handler, ok, reply } from '../session.ts'
+
+/**
+ * FETCH: what the consumer of this connection finds now, in all topics that it has named so far. The positions after what is delivered
+ * are stored for the group, which does not wait for their sync (spec 7.1).
+ */
+export const fetch: Handler<'FETCH'> = {
+  op: 'FETCH',
+  async handle(call, { topic, group, maxRecords, isolation, flags }) {
+    const consumer = consumerFor(call, topic, group, isolation === ISOLATION_READ_COMMITTED ? 'read_committed' : 'read_uncommitted')
+    const maxBytes = Math.min(MAX_FETCH_BYTES, call.options.maxPendingBytes / 2)
+    const round = await consumer.poll(Math.min(maxRecords, MAX_FETCH_RECORDS), maxBytes)
+    try {
+      const frames = ((flags ?? 0) & FETCH_BATCHED) !== 0 ? batched(call, round.records) : single(call, round.records)
+      await round.commit()
+      return [...frames, ok(call)]
+    } finally {
+      // The frames are copies.
+      round.release()
+    }
+  },
+}
+
+function consumerFor(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
+  const { session } = call
+  const known = session.consumer
+  if (known !== null && (known.group !== group || known.isolation !== isolation)) {
+    throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads as group "${known.group}" with ${known.isolation}` })
+  }
+  const consumer = known ?? call.broker.records.openConsumer(call.context, { group, isolation, maxPartBytes: MAX.string })
+  consumer.addTopic(topic)
+  session.consumer = consumer
+  return consumer
+}
+
+function single(call: Call, records: readonly DeliveredRecord[]): Buffer[] {
+  return records.map((record) => reply(call, 'RECORD', record, wireRecordBytes(record)))
+}
+
+function batched(call: Call, records: readonly DeliveredRecord[]): Buffer[] {
+  if (records.length === 0) return []
+  let bytes = 4
+  for (const record of records) bytes += wireRecordBytes(record)
+  return [reply(call, 'RECORD_BATCH', { records }, bytes)]
+}

@@ -1,0 +1,48 @@
+import type { AnyHandler } from '../session.ts'
+import { create, describe, getPositions, list, storeGroupPositions } from './admin.ts'
+import { auth, authScram, authScramFinal } from './auth.ts'
+import { commit } from './commit.ts'
+import { fetch } from './fetch.ts'
+import { heartbeat } from './heartbeat.ts'
+import { hello } from './hello.ts'
+import { identifyClient } from './identify-client.ts'
+import { listOffsets } from './list-offsets.ts'
+import { produce, produceBatch } from './produce.ts'
+import { read } from './read.ts'
+import { send } from './send.ts'
+import { createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
+import { beginTxn, endTxn, groupHeartbeat, leaveGroup, nack, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
+
+/** Every request that the native door serves. HEARTBEAT_RESP and GOODBYE have no answer and belong to the connection. */
+export const NATIVE_HANDLERS: readonly AnyHandler[] = [
+  hello,
+  identifyClient,
+  auth,
+  authScram,
+  authScramFinal,
+  heartbeat,
+  createTopic,
+  listTopics,
+  deleteTopic,
+  describeTopic,
+  createPartitions,
+  listOffsets,
+  produce,
+  produceBatch,
+  fetch,
+  commit,
+  send,
+  read,
+  list,
+  describe,
+  create,
+  getPositions,
+  storeGroupPositions,
+  produceIdempotent,
+  beginTxn,
+  endTxn,
+  txnOffsetCommit,
+  leaveGroup,
+  groupHeartbeat,
+  nack,
+]

@@ -1,0 +1,60 @@
+/** A request that was started and whose answer has not been sent. */
+export interface OpenReply {
+  /** What the request holds until its answer is ready. */
+  readonly requestBytes: number
+  /** Null: not ready. */
+  frames: readonly Buffer[] | null
+}
+
+/** Answers leave in the order of their requests. */
+export class Replies {
+  readonly #open: OpenReply[] = []
+  #unready = 0
+  #unreadyBytes = 0
+
+  /** Requests whose answers are not ready yet. */
+  get unready(): number {
+    return this.#unready
+  }
+
+  /** Bytes of those requests. */
+  get unreadyBytes(): number {
+    return this.#unreadyBytes
+  }
+
+  /** Requests whose answers were not taken. */
+  get count(): number {
+    return this.#open.length
+  }
+
+  begin(requestBytes: number): OpenReply {
+    const reply: OpenReply = { requestBytes, frames: null }
+    this.#open.push(reply)
+    this.#unready++
+    this.#unreadyBytes += requestBytes
+    return reply
+  }
+
+  ready(reply: OpenReply, frames: readonly Buffer[]): void {
+    if (reply.frames !== null) return
+    reply.frames = frames
+    this.#unready--
+    this.#unreadyBytes -= reply.requestBytes
+  }
+
+  /** Every ready answer up to the first that is not. Null when there is none. */
+  takeReady(): Buffer[] | null {
+    let count = 0
+    while (count < this.#open.length && this.#open[count]?.frames !== null) count++
+    if (count === 0) return null
+    const frames: Buffer[] = []
+    for (const reply of this.#open.splice(0, count)) for (const frame of reply.frames ?? []) frames.push(frame)
+    return frames
+  }
+
+  clear(): void {
+    this.#open.length = 0
+    this.#unready = 0
+    this.#unreadyBytes = 0
+  }
+}

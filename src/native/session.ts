@@ -1,0 +1,85 @@
+import type { RequestContext } from '../broker/context.ts'
+import type { RecordConsumer, RecordPorts } from '../broker/ports.ts'
+import type { Clock } from '../core/clock.ts'
+import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
+import { encodeFrame } from '../wire/frame.ts'
+import type { Message } from '../wire/messages.ts'
+import type { NativeDoorOptions } from './options.ts'
+
+export type ConnectionState = 'new' | 'greeted' | 'authenticated'
+
+export const ANONYMOUS = 'User:ANONYMOUS'
+
+/** What a connection is known by, and what its requests have built up. Requests of one connection run one after another. */
+export class Session {
+  state: ConnectionState = 'new'
+  /** Feature bits that the client said it understands. */
+  features = 0
+  context: RequestContext
+  /** Made by the first FETCH: its group and isolation level hold for the connection. */
+  consumer: RecordConsumer | null = null
+  readonly #loggedIn: () => void
+
+  constructor(context: RequestContext, loggedIn: () => void) {
+    this.context = context
+    this.#loggedIn = loggedIn
+  }
+
+  /** The client asked for the extension: its opcodes, and the names of errors. */
+  get extended(): boolean {
+    return (this.features & FEATURE_EXTENSION) !== 0
+  }
+
+  identify(clientId: string, features: number): void {
+    this.context = { ...this.context, clientId }
+    this.features = features
+  }
+
+  login(principal: string): void {
+    this.context = { ...this.context, principal }
+    this.state = 'authenticated'
+    this.#loggedIn()
+  }
+}
+
+/** A request under way. */
+export interface Call {
+  readonly correlation: Buffer
+  readonly session: Session
+  readonly context: RequestContext
+  readonly broker: RecordPorts
+  readonly clock: Clock
+  readonly options: NativeDoorOptions
+}
+
+/** The frames that answer a request; null = it has no answer. */
+export type Answer = Buffer | readonly Buffer[] | null
+
+/** The request is done but for its answer, which the next request need not wait for. Only produce answers so. */
+export class Later {
+  readonly answer: Promise<Answer>
+
+  constructor(answer: Promise<Answer>) {
+    this.answer = answer
+  }
+}
+
+export interface Handler<N extends OpName> {
+  readonly op: N
+  /** Throws what the request is refused with. */
+  handle(call: Call, message: Message<N>): Answer | Later | Promise<Answer>
+}
+
+// A table of handlers is looked up by opcode; each decodes into its own message.
+export interface AnyHandler {
+  readonly op: OpName
+  handle(call: Call, message: never): Answer | Later | Promise<Answer>
+}
+
+export function reply<N extends OpName>(call: Call, name: N, message: Message<N>, sizeHint?: number): Buffer {
+  return encodeFrame(name, call.correlation, message, sizeHint)
+}
+
+export function ok(call: Call): Buffer {
+  return reply(call, 'OK', {})
+}
