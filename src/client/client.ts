@@ -1,3 +1,4 @@
+import { MoonMQError } from '../core/errors.ts'
 import type { Resource } from '../core/types.ts'
 import { LinkAdmin } from './admin.ts'
 import { GroupConsumer } from './consumer.ts'
@@ -31,13 +32,14 @@ class LinkClient implements Client {
   }
 
   async open(): Promise<void> {
-    this.#signal?.throwIfAborted()
+    if (this.#signal?.aborted) throw new MoonMQError('ABORTED')
     this.#signal?.addEventListener('abort', this.#onAbort, { once: true })
     try {
       const { name, version } = (await this.#link.connection()).server
       this.#server = { name, version }
     } catch (error) {
       await this.close()
+      if (this.#signal?.aborted) throw new MoonMQError('ABORTED', {}, error)
       throw error
     }
   }

@@ -67,6 +67,8 @@ export class Link {
       }
       this.#connection = connection
       return connection
+    } catch (error) {
+      throw this.#stop.signal.aborted ? new MoonMQError('CLOSED', { what: 'the client' }, error) : error
     } finally {
       this.#connecting = null
     }

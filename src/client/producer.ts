@@ -118,7 +118,8 @@ export class BatchingProducer implements Producer {
 
   #checkSize(bytes: number): void {
     const limit = (this.#link.server?.maxFrameBytes ?? MIB) - FRAME_OVERHEAD_BYTES
-    if (bytes > limit) throw MoonMQError.withText('RECORD_TOO_LARGE', `a record of ${bytes} bytes exceeds the broker's limit of ${limit} bytes`)
+    if (bytes > limit)
+      throw MoonMQError.withText('RECORD_TOO_LARGE', `a record of ${bytes} bytes exceeds the broker's limit of ${limit} bytes`)
   }
 
   #add(topic: string, waiting: Waiting): void {
@@ -228,7 +229,8 @@ function settle(records: readonly Waiting[], sent: Message<'SENT'>): void {
 
 function encode(record: RecordToSend): SendRecord {
   const { partition } = record
-  if (partition !== undefined && (!Number.isInteger(partition) || partition < 0)) throw invalid(`partition ${partition} is not a number from 0`)
+  if (partition !== undefined && (!Number.isInteger(partition) || partition < 0))
+    throw invalid(`partition ${partition} is not a number from 0`)
   return {
     partition: partition ?? ANY_PARTITION,
     key: buffer(record.key ?? null),

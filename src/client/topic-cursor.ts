@@ -1,5 +1,5 @@
+import type { MoonMQError } from '../core/errors.ts'
 import type { IsolationLevel } from '../core/types.ts'
-import { MoonMQError } from '../core/errors.ts'
 import { fromWire } from '../wire/errors.ts'
 import type { Message } from '../wire/messages.ts'
 import { ISOLATION_READ_COMMITTED, START_EARLIEST, START_LATEST, START_OFFSET, START_TIME } from '../wire/opcodes.ts'
@@ -84,7 +84,14 @@ export class TopicCursor {
     if (partitions.length > 1) partitions.push(...partitions.splice(0, this.#turn++ % partitions.length))
     const result = await this.#link.request(
       'READ',
-      { topic, isolation: isolation === 'read_committed' ? ISOLATION_READ_COMMITTED : 0, maxRecords, maxBytes, maxWaitMs: waitMs, partitions },
+      {
+        topic,
+        isolation: isolation === 'read_committed' ? ISOLATION_READ_COMMITTED : 0,
+        maxRecords,
+        maxBytes,
+        maxWaitMs: waitMs,
+        partitions,
+      },
       'READ_RESULT',
       { waitMs, signal },
     )

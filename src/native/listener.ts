@@ -40,7 +40,7 @@ export class NativeDoor implements Door, Resource {
     this.#deps = deps
     this.#options = options
     const framesSent = deps.metrics.counter('moonmq_frames_sent_total')
-    const bytesSent = deps.metrics.counter('moonmq_bytes_sent_total')
+    const bytesSent = deps.metrics.counter('moonmq_bytes_sent_total', { protocol: 'native' })
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,

@@ -1,9 +1,9 @@
 import type { RequestContext } from '../broker/context.ts'
 import type { RecordConsumer, RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
-import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import { encodeFrame } from '../wire/frame.ts'
 import type { Message } from '../wire/messages.ts'
+import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import type { NativeDoorOptions } from './options.ts'
 
 export type ConnectionState = 'new' | 'greeted' | 'authenticated'

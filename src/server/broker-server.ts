@@ -11,6 +11,8 @@ import type { Resource } from '../core/types.ts'
 import { HttpDoor } from '../http/app.ts'
 import type { Door } from '../io/door.ts'
 import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
+import { NativeDoor } from '../native/listener.ts'
+import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from '../native/options.ts'
 import { Codecs } from '../record/compression.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
@@ -176,10 +178,11 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
     { broker, clock, log, metrics },
     { ...DEFAULT_KAFKA_DOOR, maxRequestBytes: kafka.number('socket.request.max.bytes'), idleMs: kafka.number('connections.max.idle.ms') },
   )
+  const nativeDoor = new NativeDoor({ broker, clock, random, log, metrics }, nativeOptions(settings))
   const status = new Status({ clock, metrics, data, broker, connections: () => listeners.openConnections }, settings)
   let httpAddress: string | null = null
   const listeners = await Listeners.open(
-    { net: machine.net, clock, log, metrics, doors: { kafka: kafkaDoor } },
+    { net: machine.net, clock, log, metrics, doors: { kafka: kafkaDoor, native: nativeDoor } },
     {
       listeners: settings.listeners.map((each) => ({
         ...each,
@@ -201,7 +204,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
     undo.push(() => http.close())
     httpAddress = formatAddress(http.address)
   }
-  return { log, data, broker, status, doors: [kafkaDoor], listeners, http }
+  return { log, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
 }
 
 function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {
@@ -210,6 +213,23 @@ function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise
   const sources = { metrics: deps.scrape, checks: () => status.checks(), stats: () => status.stats() }
   const bearerToken = settings.server.metricsAuth.token === '' ? null : settings.server.metricsAuth.token
   return HttpDoor.open({ log: deps.log, metrics: deps.metrics, sources }, { host, port, version: VERSION, bearerToken })
+}
+
+function nativeOptions({ server }: Settings): NativeDoorOptions {
+  return {
+    ...DEFAULT_NATIVE_DOOR,
+    maxFrameBytes: server.maxFrameSize,
+    maxPendingBytes: server.maxPendingBytes,
+    sendDeadlineMs: server.sendDeadline * 1000,
+    handshakeDeadlineMs: server.handshakeDeadline * 1000,
+    preAuthReadDeadlineMs: server.preAuthReadDeadline * 1000,
+    idleDeadlineMs: server.idleDeadline * 1000,
+    heartbeatIntervalMs: server.heartbeatInterval * 1000,
+    heartbeatMissThreshold: server.heartbeatMissThreshold,
+    maxListTopics: server.maxListTopics,
+    acks: server.acks,
+    server: { name: 'MoonMQ', version: VERSION },
+  }
 }
 
 /** Absolute, as every path of the disk is. In memory the name is of no matter. */

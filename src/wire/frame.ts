@@ -1,9 +1,9 @@
 import { MoonMQError } from '../core/errors.ts'
-import type { Field } from './fields.ts'
 import { ByteReader } from '../core/reader.ts'
 import { ByteWriter } from '../core/writer.ts'
+import type { Field } from './fields.ts'
 import { CORRELATION_BYTES, FRAME_HEADER_BYTES } from './limits.ts'
-import { type Message, MESSAGES } from './messages.ts'
+import { MESSAGES, type Message } from './messages.ts'
 import { OPCODES, type OpName } from './opcodes.ts'
 
 /** Pushed records, and errors that no request caused, carry it. */

@@ -16,7 +16,10 @@ export const authScram: Handler<'AUTH_SCRAM'> = {
   handle(_call, { mechanism }) {
     const known = ['SCRAM-SHA-256', 'EXTERNAL'].includes(mechanism.toUpperCase())
     if (!known) throw new MoonMQError('BAD_PROTOCOL', { reason: `the mechanism ${JSON.stringify(mechanism)} is not known` })
-    throw MoonMQError.withText('AUTH_FAILED', 'this broker has no credentials; connect without SCRAM or EXTERNAL, with any name and password')
+    throw MoonMQError.withText(
+      'AUTH_FAILED',
+      'this broker has no credentials; connect without SCRAM or EXTERNAL, with any name and password',
+    )
   },
 }
 

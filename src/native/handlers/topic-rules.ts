@@ -1,5 +1,5 @@
-import type { TopicImage } from '../../metadata/types.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import type { TopicImage } from '../../metadata/types.ts'
 import { MAX_COUNT } from '../../wire/limits.ts'
 import type { Call } from '../session.ts'
 
