@@ -20,13 +20,12 @@ const LAUNCHER = `#!/usr/bin/env node
 'use strict'
 // The size of the thread pool counts only when it is set before the pool's first use; an ES module would be too late.
 process.env.UV_THREADPOOL_SIZE ??= '${THREAD_POOL_SIZE}'
-import('./moonmq.mjs').then(
-  (command) => command.main(),
-  (error) => {
+import('./moonmq.mjs')
+  .then((command) => command.main())
+  .catch((error) => {
     console.error(error)
-    process.exit(1)
-  },
-)
+    process.exitCode = 1
+  })
 `
 
 // Taken before compiling: a file that changes meanwhile leads to another build, not to a stale one.
@@ -72,10 +71,16 @@ function copyData() {
 async function bundle() {
   const { build } = await import('esbuild')
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const folder = join(ROOT, 'dist', 'bin')
+  rmSync(folder, { recursive: true, force: true })
   await build({
-    entryPoints: [ENTRY],
-    outfile: join(ROOT, 'dist', 'bin', 'moonmq.mjs'),
+    entryPoints: { moonmq: ENTRY },
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
     bundle: true,
+    // Each command is loaded when it is called; in one file all would load what any of them imports.
+    splitting: true,
+    chunkNames: 'parts/[name]-[hash]',
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
@@ -88,7 +93,7 @@ async function bundle() {
       js: `import { createRequire as moonmqCreateRequire } from 'node:module'; const require = moonmqCreateRequire(import.meta.url); // moonmq ${version}`,
     },
   })
-  const launcher = join(ROOT, 'dist', 'bin', 'moonmq.cjs')
+  const launcher = join(folder, 'moonmq.cjs')
   writeFileSync(launcher, LAUNCHER)
   chmodSync(launcher, 0o755)
 }
