@@ -16,7 +16,7 @@ export interface RunOptions {
 }
 
 interface FileState {
-  readonly file: string
+  seconds: number
   passed: number
   failed: number
   skipped: number
@@ -28,40 +28,39 @@ interface FileState {
 const MAX_OUTPUT_CHARS = 20_000
 const MAX_FAILURE_CHARS = 5000
 
-/** Runs the files, prints a line a file and each failure in full, and counts tests; suites do not count. */
+/** Runs the files, `concurrency` at a time, prints a line a file and each failure in full, and counts tests; suites do not count. */
 export async function runFiles(files: readonly string[], options: RunOptions): Promise<Totals> {
   const sum = { passed: 0, failed: 0, skipped: 0 }
-  if (files.length === 0) return sum
-  const states = new Map<string, FileState>(files.map((file) => [file, newState(file)]))
-  const printed = new Set<string>()
-  const print = (state: FileState): void => {
-    if (printed.has(state.file)) return
-    printed.add(state.file)
-    if (state.passed + state.failed + state.skipped === 0) fail(state, 'no test ran in this file')
-    printFile(relative(options.root, state.file), state)
-    sum.passed += state.passed
-    sum.failed += state.failed
-    sum.skipped += state.skipped
+  const waiting = [...files]
+  const worker = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      const state = await runFile(file, options.timeoutMs)
+      printFile(relative(options.root, file), state)
+      sum.passed += state.passed
+      sum.failed += state.failed
+      sum.skipped += state.skipped
+    }
   }
-  let current: FileState | undefined
-  // Events come file by file, in the order of `files`; a file has ended when the next one speaks.
-  for await (const event of run({ files: [...files], concurrency: options.concurrency, timeout: options.timeoutMs })) {
-    const data: { file?: string; name?: string; message?: string } = event.data ?? {}
-    const state = data.file === undefined ? undefined : states.get(data.file)
-    if (!state) continue
-    if (event.type === 'test:stdout' || event.type === 'test:stderr') state.output += event.data.message
-    if (event.type !== 'test:pass' && event.type !== 'test:fail') continue
-    if (current && current !== state) print(current)
-    current = state
-    if (event.type === 'test:pass') notePass(state, event.data)
-    else noteFailure(state, event.data)
-  }
-  for (const state of states.values()) print(state)
+  await Promise.all(Array.from({ length: options.concurrency }, worker))
   return sum
 }
 
-function newState(file: string): FileState {
-  return { file, passed: 0, failed: 0, skipped: 0, notes: [], output: '' }
+/** One file in a process of its own. An event names the file in which a test is written, which may be a helper that several files run. */
+async function runFile(file: string, timeoutMs: number): Promise<FileState> {
+  const state = newState()
+  const start = performance.now()
+  for await (const event of run({ files: [file], concurrency: 1, timeout: timeoutMs })) {
+    if (event.type === 'test:stdout' || event.type === 'test:stderr') state.output += event.data.message
+    if (event.type === 'test:pass') notePass(state, event.data)
+    if (event.type === 'test:fail') noteFailure(state, event.data)
+  }
+  state.seconds = (performance.now() - start) / 1000
+  if (state.passed + state.failed + state.skipped === 0) fail(state, 'no test ran in this file')
+  return state
+}
+
+function newState(): FileState {
+  return { seconds: 0, passed: 0, failed: 0, skipped: 0, notes: [], output: '' }
 }
 
 interface Passed {
@@ -120,7 +119,7 @@ function printFile(path: string, state: FileState): void {
   const counts = [`${state.passed} passed`]
   if (state.failed > 0) counts.push(`${state.failed} FAILED`)
   if (state.skipped > 0) counts.push(`${state.skipped} skipped`)
-  console.log(`${path}: ${counts.join(', ')}`)
+  console.log(`${path}: ${counts.join(', ')} (${state.seconds.toFixed(1)} s)`)
   for (const note of state.notes) console.log(note)
   if (state.failed > 0 && state.output !== '') {
     const shown = state.output.length > MAX_OUTPUT_CHARS ? `${state.output.slice(0, MAX_OUTPUT_CHARS)}\n(cut)` : state.output

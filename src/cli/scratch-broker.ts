@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatAddress } from '../config/address.ts'
-import { startBroker } from '../index.ts'
+import { startBroker } from '../server/embedded.ts'
 
 /** A broker for one command, with its data in a temporary folder. */
 export interface ScratchBroker {

@@ -27,10 +27,11 @@ export const BANS: readonly Ban[] = [
   {
     what: 'the wall clock',
     instead: 'Clock of core/clock.ts',
-    uses: ['Date.now', 'new Date()', 'performance.now', 'process.hrtime', 'process.hrtime.bigint', 'process.uptime'],
+    uses: ['Date.now', 'new Date()', 'performance.now', 'process.hrtime', 'process.hrtime.bigint'],
     modules: ['node:perf_hooks'],
     rooms: ['core/clock.ts'],
   },
+  { what: 'the age of the process', instead: 'Clock of core/clock.ts', uses: ['process.uptime'], rooms: ['cli/'] },
   {
     what: 'a timer',
     instead: 'Clock of core/clock.ts',
