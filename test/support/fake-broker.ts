@@ -41,7 +41,7 @@ export class FakeCodecs implements Codecs {
   }
 
   inflate(_codec: number, bytes: Buffer, maxBytes: number): Buffer {
-    if (bytes.length > maxBytes) throw new MoonMQError('CORRUPT_BATCH', { reason: 'too large' })
+    if (bytes.length > maxBytes) throw new MoonMQError('INFLATED_TOO_LARGE', { limit: maxBytes })
     return Buffer.from(bytes).reverse()
   }
 

@@ -1,5 +1,5 @@
-import { MoonMQError } from '../../core/errors.ts'
-import { MAX_INFLATED_BATCH_BYTES } from '../../core/limits.ts'
+import { isCode } from '../../core/errors.ts'
+import { KIB, MAX_INFLATED_BATCH_BYTES, MIB } from '../../core/limits.ts'
 import type { Offload } from '../../core/offload.ts'
 import { type BatchHeader, codecOf } from '../../record/batch.ts'
 import { recordsSection } from '../../record/record.ts'
@@ -14,17 +14,27 @@ export interface Codecs {
 }
 
 export interface InflaterOptions {
-  /** Compressed bytes from which inflating leaves the event loop. */
+  /** Compressed bytes from which inflating leaves the event loop at once, where the codec can. */
   readonly offLoopFromBytes: number
+  /** What may come out on the event loop before it leaves it, where the codec can: five milliseconds of work. */
+  readonly onLoopBytes: number
   /** What a batch may inflate to. */
   readonly maxInflatedBytes: number
 }
 
-export const DEFAULT_INFLATER: InflaterOptions = { offLoopFromBytes: 64 * 1024, maxInflatedBytes: MAX_INFLATED_BATCH_BYTES }
+export const DEFAULT_INFLATER: InflaterOptions = {
+  offLoopFromBytes: 64 * KIB,
+  onLoopBytes: MIB,
+  maxInflatedBytes: MAX_INFLATED_BATCH_BYTES,
+}
 
 const GZIP = 1
+const ZSTD = 4
 
-/** The plain records of a batch: at once for what is small and loaded, off the event loop for what is large. */
+/**
+ * The plain records of a batch: at once for what is small and loaded, off the event loop for what is large. How large shows only while
+ * it inflates (64 KiB of gzip can be 64 MiB), so the loop tries with a small bound first.
+ */
 export class Inflater {
   readonly #codecs: Codecs
   readonly #offload: Offload
@@ -36,23 +46,42 @@ export class Inflater {
     this.#options = options
   }
 
-  section(batch: Buffer, header: BatchHeader): Buffer | Promise<Buffer> {
+  /** `limitBytes` lowers what may come out. Throws INFLATED_TOO_LARGE, CORRUPT_BATCH, UNSUPPORTED_COMPRESSION. */
+  section(batch: Buffer, header: BatchHeader, limitBytes = this.#options.maxInflatedBytes): Buffer | Promise<Buffer> {
     const packed = recordsSection(batch, 0, header)
     const codec = codecOf(header)
     if (codec === 0) return packed
     const loading = this.#codecs.ready(codec)
-    if (loading !== undefined) return loading.then(() => this.#inflate(codec, packed))
-    return this.#inflate(codec, packed)
+    if (loading !== undefined) return loading.then(() => this.#inflate(codec, packed, limitBytes))
+    return this.#inflate(codec, packed, limitBytes)
   }
 
-  #inflate(codec: number, packed: Buffer): Buffer | Promise<Buffer> {
-    const { maxInflatedBytes, offLoopFromBytes } = this.#options
-    if (codec === GZIP && packed.length >= offLoopFromBytes) {
-      return this.#offload.gunzip(packed, maxInflatedBytes).catch((error: unknown) => {
-        if (error instanceof MoonMQError) throw error
-        throw new MoonMQError('INVALID_RECORD', { reason: 'the records do not inflate' }, error)
-      })
+  /**
+   * What a new batch may inflate to: a codec that works on the event loop is held to sixteen times the largest batch, so that nobody
+   * else waits long; what such a bound refuses is a bomb or a topic whose max.message.bytes is too small for its batches.
+   */
+  limitFor(header: BatchHeader, maxMessageBytes: number): number {
+    const { maxInflatedBytes } = this.#options
+    if (this.#offLoop(codecOf(header)) !== null) return maxInflatedBytes
+    return Math.min(maxInflatedBytes, Math.max(16 * MIB, 16 * maxMessageBytes))
+  }
+
+  #offLoop(codec: number): ((bytes: Buffer, maxBytes: number) => Promise<Buffer>) | null {
+    if (codec === GZIP) return (bytes, maxBytes) => this.#offload.gunzip(bytes, maxBytes)
+    const { zstd } = this.#offload
+    return codec === ZSTD && zstd !== null ? (bytes, maxBytes) => zstd.decompress(bytes, maxBytes) : null
+  }
+
+  #inflate(codec: number, packed: Buffer, limitBytes: number): Buffer | Promise<Buffer> {
+    const { offLoopFromBytes, onLoopBytes } = this.#options
+    const offLoop = this.#offLoop(codec)
+    if (offLoop === null) return this.#codecs.inflate(codec, packed, limitBytes)
+    if (packed.length >= offLoopFromBytes) return offLoop(packed, limitBytes)
+    try {
+      return this.#codecs.inflate(codec, packed, Math.min(onLoopBytes, limitBytes))
+    } catch (error) {
+      if (limitBytes <= onLoopBytes || !isCode(error, 'INFLATED_TOO_LARGE')) throw error
+      return offLoop(packed, limitBytes)
     }
-    return this.#codecs.inflate(codec, packed, maxInflatedBytes)
   }
 }

@@ -112,7 +112,8 @@ export class ProduceService implements ProducePort {
         const room = served.log.ready()
         if (room !== undefined) return room.then(() => this.#appendFrom(context, request, ticket, index))
         const header = checkHeader(one.batch, served.topic.settings)
-        const section = this.#inflater.section(one.batch, header)
+        const limit = this.#inflater.limitFor(header, served.topic.settings.log.maxMessageBytes)
+        const section = this.#inflater.section(one.batch, header, limit)
         if (section instanceof Promise) {
           return section.then(
             (plain) => {
