@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
-import { frames, framed, rawRequest, readResponse, requestFrame } from '../support/kafka-frames.ts'
+import { framed, frames, rawRequest, readResponse, requestFrame } from '../support/kafka-frames.ts'
 import { type LiveKafka, liveKafka } from '../support/live-kafka.ts'
 
 const MIB = 1024 * 1024
@@ -110,7 +110,10 @@ describe('bad input at the Kafka door, over sockets', () => {
 
   it('clients that go in the middle of a request leave nothing behind', async () => {
     await using live = await liveKafka()
-    const bytes = requestFrame('Produce', 7, { acks: 1, topicData: [{ name: 't', partitionData: [{ index: 0, records: Buffer.alloc(200_000) }] }] })
+    const bytes = requestFrame('Produce', 7, {
+      acks: 1,
+      topicData: [{ name: 't', partitionData: [{ index: 0, records: Buffer.alloc(200_000) }] }],
+    })
     const sockets = await Promise.all(Array.from({ length: 50 }, () => open(live)))
     for (const [index, socket] of sockets.entries()) {
       socket.write(bytes.subarray(0, 1 + Math.floor((bytes.length / 50) * index)))
