@@ -1,8 +1,10 @@
 import type { BufferPool } from './buffer-pool.ts'
+import type { Clock } from '../core/clock.ts'
 import { segmentFileName } from './files.ts'
 import type { HandleCache } from './handles.ts'
 import type { IndexFile } from './index-file.ts'
 import { OffsetIndex } from './offset-index.ts'
+import { type CompletedTransaction, ProducerState, readEndTransaction } from './producer-state.ts'
 import { type ScanResult, scanBatches } from './scan.ts'
 import type { Segment } from './segment.ts'
 import { TimeIndex } from './time-index.ts'
@@ -84,4 +86,35 @@ async function release(store: IndexFile): Promise<void> {
   await store.emptyFile()
   store.isHeld = false
   store.flush()
+}
+
+/**
+ * Builds the transaction index of a segment anew: a transaction may begin in any earlier one, so all are folded from the log's start.
+ * Appends to this segment meanwhile are lost to the index if it is the active one, so that one is folded again by the next recovery;
+ * a damaged index of the active segment is found before the first append to it, since an append loads it.
+ */
+export async function rebuildTxnIndex(
+  deps: { clock: Clock; pool: BufferPool },
+  segments: readonly Segment[],
+  damaged: Segment,
+  isDense: boolean,
+): Promise<void> {
+  const producers = new ProducerState(deps)
+  const entries: CompletedTransaction[] = []
+  for (const segment of segments) {
+    if (segment.baseOffset > damaged.baseOffset) break
+    const rules = { expectedOffset: segment.baseOffset, isDense, epochFor: null, minEpoch: -1, maxEpoch: null }
+    const handle = segment.log.acquire()
+    try {
+      await scanBatches(handle, deps.pool, { from: 0, to: segment.writtenBytes, rules }, (header, _position, bytes, at) => {
+        const completed = producers.update(header, header.baseOffset, readEndTransaction(bytes, at, header))
+        if (completed?.aborted === true && segment === damaged) entries.push(completed)
+      })
+    } finally {
+      segment.log.release()
+    }
+  }
+  await damaged.txnIndex.reset()
+  for (const entry of entries) damaged.txnIndex.append(entry)
+  await damaged.txnIndex.sync()
 }

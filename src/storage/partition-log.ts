@@ -1,6 +1,6 @@
 import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
@@ -15,7 +15,7 @@ import type { EpochCache } from './epoch-cache.ts'
 import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
-import { rebuildIndexes } from './index-rebuild.ts'
+import { rebuildIndexes, rebuildTxnIndex } from './index-rebuild.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
 import { LogDurability } from './log-durability.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
@@ -429,9 +429,21 @@ export class PartitionLog implements Log, ReadableLog {
   abortedTransactions(from: number, to: number): readonly AbortedTransaction[] {
     const aborted: AbortedTransaction[] = []
     for (let index = segmentIndexFor(this.#segments, from); index < this.#segments.length; index++) {
-      if ((this.#segments[index] as Segment).txnIndex.collect(from, to, aborted)) break
+      if (this.#collectAborted(this.#segments[index] as Segment, from, to, aborted)) break
     }
     return aborted
+  }
+
+  /** A damaged index has nothing to say; it is made again from the log, and whoever asked tries again. */
+  #collectAborted(segment: Segment, from: number, to: number, into: AbortedTransaction[]): boolean {
+    try {
+      return segment.txnIndex.collect(from, to, into)
+    } catch (error) {
+      if (!isCode(error, 'CORRUPT_RECORDS')) throw this.#storageFailed(String(error))
+      this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
+      this.#background('storage.txn_index_not_rebuilt', () => rebuildTxnIndex(this.#deps, this.#segments, segment, this.isDense))
+      throw this.#storageFailed('the index of aborted transactions is being built again')
+    }
   }
 
   producer(producerId: number): ProducerEntry | undefined {
@@ -451,7 +463,8 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   endOffsetForEpoch(leaderEpoch: number): EpochEnd {
-    return this.#epochs.endOffsetFor(leaderEpoch, this.#logEnd)
+    const end = this.#epochs.endOffsetFor(leaderEpoch, this.#logEnd)
+    return end.endOffset >= 0 && end.endOffset < this.#logStart ? { ...end, endOffset: this.#logStart } : end
   }
 
   watch(listener: (event: LogEvent) => void): () => void {
@@ -499,7 +512,9 @@ export class PartitionLog implements Log, ReadableLog {
       try {
         await this.#writer.drained()
         this.#durability.stop(this.#storageFailed(`the log was truncated to offset ${offset}`))
-        const recoveryPoint = Math.min(this.recoveryPoint, offset)
+        // A batch goes whole, so the log may end before `offset`, but not before the segment that holds it.
+        const holder = this.#segments[segmentIndexFor(this.#segments, offset)] as Segment
+        const recoveryPoint = Math.min(this.recoveryPoint, holder.baseOffset, offset)
         const bases = this.#segments.map((each) => each.baseOffset)
         await this.#options.onTruncate?.(recoveryPoint)
         await this.#closeSegments()
@@ -531,7 +546,6 @@ export class PartitionLog implements Log, ReadableLog {
     if (start <= this.#logStart) return
     this.#logStart = start
     this.#producers.advanceStart(start)
-    if (this.#epochs.truncateFromStart(start)) this.#areEpochsDirty = true
     this.#tell('start')
   }
 
@@ -548,7 +562,10 @@ export class PartitionLog implements Log, ReadableLog {
         freed += first.sizeBytes
         await first.removeFiles(this.#deps.disk)
       }
-      if (freed > 0) await this.#deps.disk.syncDirectory(this.folder)
+      if (freed === 0) return 0
+      await this.#deps.disk.syncDirectory(this.folder)
+      // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
+      if (this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#areEpochsDirty = true
       return freed
     })
   }
@@ -633,6 +650,11 @@ export class PartitionLog implements Log, ReadableLog {
     this.#durability.forget()
     this.generation++
     await Promise.all(this.#segments.map((segment) => segment.close()))
+  }
+
+  /** Resolves when background work that was begun has ended: closing segments, building indexes. */
+  idle(): Promise<void> {
+    return this.#serial.idle()
   }
 
   /** Work that nobody waits for; its failure is logged, and what it would have saved is done again by recovery. */

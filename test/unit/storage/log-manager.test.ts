@@ -233,7 +233,7 @@ test('two requests to open one log share it', async () => {
 test('moving the log start removes whole segments after the checkpoint holds it', async () => {
   const config = { segmentBytes: 300 }
   const { disk, log, manager } = await openHarness({ config })
-  for (let index = 0; index < 20; index++) await store(log, ['x'.repeat(50)])
+  for (let index = 0; index < 20; index++) await store(log, ['x'.repeat(50)], { epoch: Math.floor(index / 4) })
   const before = log.segmentCount
   log.advanceLogStart(10)
   assert.equal(log.logStartOffset, 10)
@@ -244,5 +244,14 @@ test('moving the log start removes whole segments after the checkpoint holds it'
   const next = await openHarness({ disk: disk.processKilled(), config })
   assert.equal(next.log.logStartOffset, 10)
   assert.equal((await readAll(next.log)).length, 10)
+  await store(next.log, ['y'], { epoch: 9 })
+  next.log.advanceLogStart(13)
+  await next.manager.checkpoint()
   await next.manager.close()
+  const last = await openHarness({ disk: next.disk.processKilled(), config })
+  assert.ok(last.manager.wasClean)
+  assert.equal((await readAll(last.log)).length, 8)
+  assert.equal(last.log.endOffsetForEpoch(1).endOffset, 13)
+  const killed = await openHarness({ disk: last.disk.processKilled(), config })
+  assert.equal((await readAll(killed.log)).length, 8)
 })
