@@ -1,5 +1,5 @@
-import type { BufferPool } from './buffer-pool.ts'
 import type { Clock } from '../core/clock.ts'
+import type { BufferPool } from './buffer-pool.ts'
 import { segmentFileName } from './files.ts'
 import type { HandleCache } from './handles.ts'
 import type { IndexFile } from './index-file.ts'

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { SystemClock } from '../../../src/core/clock.ts'
 import type { MoonMQError } from '../../../src/core/errors.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import { FixedHost } from '../../../src/io/host.ts'
@@ -18,7 +19,6 @@ import {
   store,
   TOPIC_ID,
 } from '../../support/storage.ts'
-import { SystemClock } from '../../../src/core/clock.ts'
 
 const OTHER_ID = 'AAAAAAAAQACAAAAAAAAAAg'
 const request = { topic: 't', partition: 0, topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 }
@@ -30,7 +30,14 @@ async function namesIn(disk: MemoryDisk): Promise<string[]> {
 test('a second broker on the folder is refused and told who holds it', async () => {
   const { disk, manager } = await openHarness()
   const pid = Number(/pid=(\d+)/.exec(String(disk.peek(`${DATA_FOLDER}/moonmq.lock`)))?.[1])
-  const host = new FixedHost({ pid: 5, bootId: 'boot-1', processes: new Map([[5, '1'], [pid, '1']]) })
+  const host = new FixedHost({
+    pid: 5,
+    bootId: 'boot-1',
+    processes: new Map([
+      [5, '1'],
+      [pid, '1'],
+    ]),
+  })
   const deps = { disk, clock: new SystemClock(), log: recordingLogger([]), host }
   await assert.rejects(LogManager.open(deps, { dataFolder: DATA_FOLDER }), (error: MoonMQError) => {
     assert.equal(error.code, 'DATA_FOLDER_LOCKED')
@@ -119,7 +126,10 @@ test('deleting takes the folder out of sight at once and away in the background;
   await manager.delete({ topic: 't', partition: 0 }, TOPIC_ID)
   await assert.rejects(waiting)
   assert.equal(log.state, 'closed')
-  assert.throws(() => appendTo(log, ['b']), (error: MoonMQError) => error.code === 'STORAGE_FAILED')
+  assert.throws(
+    () => appendTo(log, ['b']),
+    (error: MoonMQError) => error.code === 'STORAGE_FAILED',
+  )
   const next = await manager.open({ ...request, topicId: OTHER_ID })
   assert.equal(next.logEndOffset, 0)
   await manager.removed()

@@ -135,7 +135,10 @@ test('a damaged transaction index is refused, then built again', async () => {
   const path = [...(await filesOf(killed)).keys()].find((name) => name.endsWith('.txnindex')) as string
   killed.corrupt(path, 1)
   const again = await openHarness({ disk: killed, config })
-  assert.throws(() => again.log.abortedTransactions(0, 7), (error: MoonMQError) => error.retriable)
+  assert.throws(
+    () => again.log.abortedTransactions(0, 7),
+    (error: MoonMQError) => error.retriable,
+  )
   await again.log.idle()
   assert.deepEqual(again.log.abortedTransactions(0, 7), [{ producerId: 1, firstOffset: 0 }])
   await again.manager.close()

@@ -37,7 +37,11 @@ test('what follows the last whole batch is cut: zeros, garbage, a torn batch, by
   for (const [name, tail, hadPowerCut] of tails) {
     const { log: opened, disk, manager } = await openWith(files, LOG_FILE, Buffer.concat([log, tail]), { manager: { hadPowerCut } })
     assert.equal(opened.logEndOffset, 6, name)
-    assert.deepEqual(opened.cuts.map((cut) => [cut.fromPosition, cut.toPosition]), [[log.length, log.length + tail.length]], name)
+    assert.deepEqual(
+      opened.cuts.map((cut) => [cut.fromPosition, cut.toPosition]),
+      [[log.length, log.length + tail.length]],
+      name,
+    )
     await store(opened, ['after'])
     await manager.close()
     assert.equal(checkIndexes(await filesOf(disk), '/data/t-0', 4096).length, 4, name)
