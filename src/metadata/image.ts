@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import { SharedMap, type SharedMapDraft } from '../core/shared-map.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { AnyMetadataRecord } from '../schema/records.ts'
 import type { MetadataRecords } from '../schema/types.generated.ts'
@@ -13,8 +14,8 @@ export function emptyImage(clusterId: Uuid): MetadataImage {
   return {
     clusterId,
     nextOffset: 0,
-    topics: new Map(),
-    topicsById: new Map(),
+    topics: new SharedMap(new Map()),
+    topicsById: new SharedMap(new Map()),
     brokers: new Map(),
     brokerConfigs: new Map(),
     groupConfigs: new Map(),
@@ -38,9 +39,10 @@ type Configs = ReadonlyMap<string, ReadonlyMap<string, string>>
  */
 export class ImageBuilder {
   readonly #base: MetadataImage
-  #topics: Map<string, TopicImage> | null = null
-  #topicsById: Map<Uuid, TopicImage> | null = null
+  readonly #topics: SharedMapDraft<string, TopicImage>
+  readonly #topicsById: SharedMapDraft<Uuid, TopicImage>
   readonly #drafts = new Map<Uuid, TopicDraft>()
+  #changesTopics = false
   #brokers: Map<number, BrokerImage> | null = null
   #brokerConfigs: Configs
   #groupConfigs: Configs
@@ -51,6 +53,8 @@ export class ImageBuilder {
 
   constructor(base: MetadataImage) {
     this.#base = base
+    this.#topics = shared(base.topics).edit()
+    this.#topicsById = shared(base.topicsById).edit()
     this.#brokerConfigs = base.brokerConfigs
     this.#groupConfigs = base.groupConfigs
     this.#features = base.features
@@ -92,15 +96,15 @@ export class ImageBuilder {
   build(nextOffset: number): MetadataImage {
     for (const draft of this.#drafts.values()) {
       const topic: TopicImage = { ...draft, internal: isInternalTopic(draft.name) }
-      this.#writableTopics().set(topic.name, topic)
-      this.#writableTopicsById().set(topic.id, topic)
+      this.#topics.set(topic.name, topic)
+      this.#topicsById.set(topic.id, topic)
     }
     this.#drafts.clear()
     return {
       clusterId: this.#base.clusterId,
       nextOffset,
-      topics: this.#topics ?? this.#base.topics,
-      topicsById: this.#topicsById ?? this.#base.topicsById,
+      topics: this.#changesTopics ? this.#topics.build() : this.#base.topics,
+      topicsById: this.#changesTopics ? this.#topicsById.build() : this.#base.topicsById,
       brokers: this.#brokers ?? this.#base.brokers,
       brokerConfigs: this.#brokerConfigs,
       groupConfigs: this.#groupConfigs,
@@ -109,44 +113,37 @@ export class ImageBuilder {
     }
   }
 
-  #writableTopics(): Map<string, TopicImage> {
-    this.#topics ??= new Map(this.#base.topics)
-    return this.#topics
-  }
-
-  #writableTopicsById(): Map<Uuid, TopicImage> {
-    this.#topicsById ??= new Map(this.#base.topicsById)
-    return this.#topicsById
-  }
-
   /** A topic's draft, which holds its place in the order of the map until it is built. */
   #draft(id: Uuid): TopicDraft {
     let draft = this.#drafts.get(id)
     if (draft === undefined) {
-      const topic = (this.#topicsById ?? this.#base.topicsById).get(id)
+      const topic = this.#topicsById.get(id)
       if (topic === undefined) throw bad(`there is no topic with the id ${id}`)
       draft = { name: topic.name, id, partitions: [...topic.partitions], config: new Map(topic.config) }
       this.#drafts.set(id, draft)
+      this.#changesTopics = true
     }
     return draft
   }
 
   #addTopic(fields: MetadataRecords['TopicRecord']): void {
     const { name, topicId: id } = fields
-    if ((this.#topics ?? this.#base.topics).has(name)) throw bad(`topic "${name}" exists already`)
-    if ((this.#topicsById ?? this.#base.topicsById).has(id)) throw bad(`a topic with the id ${id} exists already`)
+    if (this.#topics.has(name)) throw bad(`topic "${name}" exists already`)
+    if (this.#topicsById.has(id)) throw bad(`a topic with the id ${id} exists already`)
     const topic: TopicImage = { name, id, internal: isInternalTopic(name), partitions: [], config: new Map() }
-    this.#writableTopics().set(name, topic)
-    this.#writableTopicsById().set(id, topic)
+    this.#topics.set(name, topic)
+    this.#topicsById.set(id, topic)
     this.#drafts.set(id, { name, id, partitions: [], config: new Map() })
+    this.#changesTopics = true
   }
 
   #removeTopic(id: Uuid): void {
-    const topic = this.#writableTopicsById().get(id)
+    const topic = this.#topicsById.get(id)
     if (topic === undefined) throw bad(`there is no topic with the id ${id}`)
     this.#drafts.delete(id)
-    this.#writableTopicsById().delete(id)
-    this.#writableTopics().delete(topic.name)
+    this.#topicsById.delete(id)
+    this.#topics.delete(topic.name)
+    this.#changesTopics = true
   }
 
   #addPartition(fields: MetadataRecords['PartitionRecord']): void {
@@ -182,7 +179,7 @@ export class ImageBuilder {
   #setConfig(fields: MetadataRecords['ConfigRecord']): void {
     const { resourceType, resourceName, name, value } = fields
     if (resourceType === CONFIG_RESOURCE.topic) {
-      const topic = (this.#topics ?? this.#base.topics).get(resourceName)
+      const topic = this.#topics.get(resourceName)
       if (topic === undefined) throw bad(`there is no topic "${resourceName}" to configure`)
       const { config } = this.#draft(topic.id)
       if (value === null) config.delete(name)
@@ -243,6 +240,11 @@ export class ImageBuilder {
   }
 }
 
+/** Images of this class have shared maps; a caller's own may have plain ones. */
+function shared<K, V>(map: ReadonlyMap<K, V>): SharedMap<K, V> {
+  return map instanceof SharedMap ? map : new SharedMap(map)
+}
+
 function withConfig(configs: Configs, resource: string, name: string, value: string | null): Configs {
   const settings = new Map(configs.get(resource))
   if (value === null) settings.delete(name)
@@ -255,6 +257,11 @@ function withConfig(configs: Configs, resource: string, name: string, value: str
 
 function bad(reason: string): MoonMQError {
   return new MoonMQError('INVALID_RECORD', { reason })
+}
+
+/** The image with plain maps: two images that say the same are then equal, however they came about. */
+export function plainImage(image: MetadataImage): MetadataImage {
+  return { ...image, topics: new Map(image.topics), topicsById: new Map(image.topicsById) }
 }
 
 /** The records that make this image out of an empty one: the body of a snapshot. */

@@ -30,15 +30,37 @@ export function checkTopicName(name: string): void {
   if (reason !== null) throw new MoonMQError('TOPIC_NAME_INVALID', { topic: name.slice(0, MAX_TOPIC_NAME_BYTES + 1), reason })
 }
 
+/** Separators of a name up to which every name that it could collide with is looked up; beyond, all topics are gone through. */
+const MAX_VARIED_SEPARATORS = 8
+const DOT = 0x2e
+const UNDERSCORE = 0x5f
+
 /**
  * The existing topic whose name differs from `name` only in "." against "_", or null. Such a pair would share the names of its
  * metrics (KAFKA-3219).
  */
-export function collidingTopic(name: string, existing: Iterable<string>): string | null {
-  if (!/[._]/.test(name)) return null
+export function collidingTopic(name: string, existing: Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'>): string | null {
+  const separators: number[] = []
+  for (let index = 0; index < name.length; index++) {
+    const code = name.charCodeAt(index)
+    if (code === DOT || code === UNDERSCORE) separators.push(index)
+  }
+  if (separators.length <= MAX_VARIED_SEPARATORS) {
+    for (const variant of variants(name, separators)) if (variant !== name && existing.has(variant)) return variant
+    return null
+  }
   const plain = name.replaceAll('.', '_')
-  for (const other of existing) {
+  for (const other of existing.keys()) {
     if (other.length === name.length && other !== name && other.replaceAll('.', '_') === plain) return other
   }
   return null
+}
+
+/** Every name with "." or "_" at these places. */
+function* variants(name: string, separators: readonly number[]): Generator<string, void, undefined> {
+  const letters = [...name]
+  for (let choice = 0; choice < 1 << separators.length; choice++) {
+    for (const [bit, index] of separators.entries()) letters[index] = (choice >> bit) & 1 ? '.' : '_'
+    yield letters.join('')
+  }
 }

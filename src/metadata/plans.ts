@@ -30,7 +30,7 @@ export function createTopic(image: MetadataImage, request: CreateTopicPlan): Met
   const { name, id } = request
   checkTopicName(name)
   if (image.topics.has(name)) throw new MoonMQError('TOPIC_EXISTS', { topic: name })
-  const colliding = collidingTopic(name, image.topics.keys())
+  const colliding = collidingTopic(name, image.topics)
   if (colliding !== null) {
     throw new MoonMQError('TOPIC_NAME_INVALID', {
       topic: name,
