@@ -101,5 +101,5 @@ export class FakeSocket implements NetConnection {
 
 /** Lets promise reactions run, as far as they go without time or input. */
 export async function settle(): Promise<void> {
-  for (let i = 0; i < 50; i++) await Promise.resolve()
+  for (let i = 0; i < 500; i++) await Promise.resolve()
 }

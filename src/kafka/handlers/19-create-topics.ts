@@ -51,16 +51,16 @@ async function create(call: KafkaCall, asked: Asked, validateOnly: boolean): Pro
     }
     assignments.set(partitionIndex, brokerIds)
   }
-  if (assignments.size > 0 && (numPartitions !== -1 || replicationFactor !== -1)) {
-    throw new MoonMQError('INVALID_REQUEST', { reason: 'a replica assignment excludes a number of partitions and a replication factor' })
-  }
   const config = new Map<string, string | null>()
   for (const { name: key, value } of asked.configs) {
     if (config.has(key)) throw new MoonMQError('INVALID_REQUEST', { reason: `setting ${key} is given twice` })
     config.set(key, value)
   }
-  const partitions = assignments.size > 0 ? assignments.size : numPartitions
-  return await call.broker.topics.create(call.context, { name, partitions, replicationFactor, assignments, config }, { validateOnly })
+  return await call.broker.topics.create(
+    call.context,
+    { name, partitions: numPartitions, replicationFactor, assignments, config },
+    { validateOnly },
+  )
 }
 
 async function createdAnswer(call: KafkaCall, topic: TopicImage): Promise<TopicAnswer> {
