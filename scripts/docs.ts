@@ -5,6 +5,7 @@ import { configDocument, configSchema } from './docs-config.ts'
 import { errorsDocument } from './docs-errors.ts'
 import { kafkaDocument } from './docs-kafka.ts'
 import { metricsDocument } from './docs-metrics.ts'
+import { protocolDocument } from './docs-protocol.ts'
 
 /** Path from the project's folder, and how to make the text. */
 export const PRINTED: ReadonlyMap<string, () => string> = new Map([
@@ -12,6 +13,7 @@ export const PRINTED: ReadonlyMap<string, () => string> = new Map([
   ['docs/moonmq.schema.json', configSchema],
   ['docs/METRICS.md', metricsDocument],
   ['docs/ERRORS.md', errorsDocument],
+  ['docs/PROTOCOL.md', protocolDocument],
   ['docs/KAFKA.md', () => kafkaDocument()],
 ])
 

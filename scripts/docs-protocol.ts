@@ -1,0 +1,191 @@
+/** Prints docs/PROTOCOL.md from the tables of `src/wire`. */
+import { ERRORS } from '../src/core/errors.ts'
+import { DEFAULT_NATIVE_DOOR } from '../src/native/options.ts'
+import {
+  FRAME_HEADER_BYTES,
+  MAX,
+  MAX_COUNT,
+  MAX_FETCH_BYTES,
+  MAX_FETCH_RECORDS,
+  MAX_READ_PART_BYTES,
+  MAX_READ_WAIT_MS,
+  MAX_REPLY_FRAME_BYTES,
+} from '../src/wire/limits.ts'
+import { layoutOf } from '../src/wire/messages.ts'
+import { FEATURE_EXTENSION, OPCODES, type OpName } from '../src/wire/opcodes.ts'
+
+const OPS = Object.entries(OPCODES) as readonly (readonly [OpName, (typeof OPCODES)[OpName]])[]
+
+function hex(code: number): string {
+  return `0x${code.toString(16).padStart(2, '0').toUpperCase()}`
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|')
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |`
+  return [line(head), `|${head.map(() => ' --- |').join('')}`, ...rows.map(line)].join('\n')
+}
+
+/** What a request does beyond its layout. */
+const NOTES: Readonly<Partial<Record<OpName, string>>> = {
+  HELLO: 'First frame of a connection. Version 1; any other: code 8, closed.',
+  IDENTIFY_CLIENT:
+    'Optional, any number of times after HELLO. `features`: bits that the client understands. Without the extension bit the broker speaks plain version 1.',
+  IDENTIFY_ACK: '`features`: bits that the broker offers; `maxFrameBytes`: largest length it takes. Clients of version 1 ignore both.',
+  AUTH: 'Without credentials on the broker every name and password is taken.',
+  AUTH_SCRAM: 'Without credentials on the broker: code 4, closed. Unknown mechanism: code 8, closed.',
+  AUTH_SCRAM_FINAL: 'Without a first message: code 8, closed.',
+  GOODBYE: 'The broker answers what came before, then closes.',
+  ERROR: '`name` only for clients that asked for the extension: the name of the error in docs/ERRORS.md.',
+  PRODUCE: 'Codec 0 none, 1 gzip, 2 snappy: how the value is stored; it travels uncompressed. An empty key is none.',
+  PRODUCE_BATCH: 'Flag 0x01: idempotent. Not atomic: each record is partitioned by itself.',
+  PRODUCE_BATCH_ACK: 'The acks are for the first n records. A code other than 0: the rest was not acknowledged.',
+  FETCH:
+    'Never waits. Isolation 1: read committed. Flag 0x01: answer with RECORD_BATCH. Reads all topics named so far on the connection. The position after what is delivered is stored for the group; the answer does not wait for its sync.',
+  COMMIT: 'The offset of the next record to deliver. Needs a FETCH before (code 8). Answered after the sync. Moves no position.',
+  LIST_OFFSETS: 'Mode 0 or absent: bounds. Mode 1: also the first offset at or after the time.',
+  OFFSETS: 'Flags 0x01 high watermark exact, 0x02 LSO known, 0x04 local; for times 0x01 found.',
+  CREATE_TOPIC: 'Not idempotent: an existing topic is code 7. 1 to 1024 partitions.',
+  LIST_TOPICS: 'Sorted; internal topics are left out; cut at `server.maxListTopics`.',
+  DESCRIBE_TOPIC: 'Only settings that were set: `max_segment_size`, `retention` (seconds), `max_log_bytes`, `cleanup_policy`, others by their own names.',
+  CREATE_PARTITIONS: '`total` is the new count and must grow (code 21).',
+  SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
+  SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',
+  READ: 'Start 0: at offset `value`; 1: earliest; 2: latest (the high watermark, or the last stable offset with isolation 1); 3: first record at or after the time `value`. Waits up to `maxWaitMs` on all partitions at once, until one of them has something. Nothing is committed.',
+  READ_RESULT: 'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',
+  LIST: 'Flag 0x01: with internal topics.',
+  DESCRIPTION: 'Settings that were set, by Kafka\'s names.',
+  CREATE: 'Partitions −1: the broker\'s default. Settings by Kafka\'s names.',
+  GET_POSITIONS: 'Committed offsets of a group.',
+  POSITIONS: 'By partition from 0; −1: nothing is committed.',
+  STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
+}
+
+const SERVED_ELSEWHERE: readonly OpName[] = [
+  'SUBSCRIBE',
+  'INIT_PRODUCER_ID',
+  'JOIN_GROUP',
+  'ALTER_TOPIC_CONFIG',
+  'LIST_GROUPS',
+  'DESCRIBE_GROUP',
+  'DELETE_GROUP',
+  'NACK',
+]
+
+function messages(extension: boolean): string {
+  return OPS.filter(([, op]) => op.extension === extension)
+    .map(([name, op]) => {
+      const layout = layoutOf(name)
+      const from = op.from === 'both' ? 'both sides' : op.from === 'client' ? 'client' : 'broker'
+      const lines = [`### ${name} ${hex(op.code)}`, '', `From: ${from}.${op.reply === '' ? '' : ` Reply: ${op.reply}.`}`, '']
+      lines.push(layout === '' ? 'Payload: empty.' : `    ${layout}`, '')
+      const note = NOTES[name]
+      if (note !== undefined) lines.push(note, '')
+      if (SERVED_ELSEWHERE.includes(name)) lines.push('Not served by this version: code 2.', '')
+      return lines.join('\n')
+    })
+    .join('\n')
+}
+
+function errors(): string {
+  const byCode = new Map<number, string[]>()
+  for (const [name, row] of Object.entries(ERRORS)) byCode.set(row.native, [...(byCode.get(row.native) ?? []), name])
+  return table(
+    ['Code', 'Errors'],
+    [...byCode].sort((a, b) => a[0] - b[0]).map(([code, names]) => [String(code), names.map((name) => `\`${name}\``).join(', ')]),
+  )
+}
+
+const STATES = table(
+  ['State', 'Requests'],
+  [
+    ['new', 'HELLO'],
+    ['greeted', 'IDENTIFY_CLIENT, AUTH, AUTH_SCRAM, AUTH_SCRAM_FINAL'],
+    ['authenticated', 'everything but HELLO and the logins'],
+    ['any', 'HEARTBEAT_REQ, HEARTBEAT_RESP, GOODBYE'],
+  ],
+)
+
+function deadlines(): string {
+  const limits = DEFAULT_NATIVE_DOOR
+  const seconds = (ms: number) => `${ms / 1000} s`
+  return table(
+    ['Setting', 'Default', 'Rule'],
+    [
+      ['server.handshakeDeadline', seconds(limits.handshakeDeadlineMs), 'from accept to login; else code 8, closed'],
+      ['server.preAuthReadDeadline', seconds(limits.preAuthReadDeadlineMs), 'each frame before login; else code 7, closed'],
+      ['server.idleDeadline', seconds(limits.idleDeadlineMs), 'to finish a frame once its first byte has come; else code 7, closed'],
+      ['server.heartbeatInterval', seconds(limits.heartbeatIntervalMs), 'the broker asks whoever was quiet for half of it'],
+      ['server.heartbeatMissThreshold', String(limits.heartbeatMissThreshold), 'intervals without a byte; then code 7, closed'],
+      ['server.sendDeadline', seconds(limits.sendDeadlineMs), 'for what was sent to be taken; else closed without a frame'],
+      ['server.maxPendingBytes', String(limits.maxPendingBytes), 'queued for a client; a frame that would exceed it closes without a frame'],
+      ['server.maxFrameSize', String(limits.maxFrameBytes), 'largest length of a frame from a client; else code 9, closed'],
+    ],
+  )
+}
+
+export function protocolDocument(): string {
+  const strings = table(['Field', 'Most bytes'], Object.entries(MAX).map(([name, most]) => [name, String(most)]))
+  const counts = table(['Count', 'Most'], Object.entries(MAX_COUNT).map(([name, most]) => [name, String(most)]))
+  return `# The native protocol
+
+Printed by \`npm run docs\` from the tables in \`src/wire\`; a test compares. Version 1 of the protocol, and its extension.
+
+## Frames
+
+    u32 length, u8 opcode, 16 bytes correlation id, payload
+
+\`length\` counts what follows it: ${FRAME_HEADER_BYTES} for an empty payload, never less. Numbers are big-endian. \`str\` is a u32 length and as many
+bytes, text in UTF-8. \`bytes?\` is an i32 length and as many bytes; −1 is null. \`[…]\` may be absent at the end of a payload. Bytes after the
+last known field are ignored, in both directions.
+
+A reply carries the id of its request. Errors that no request caused carry the zero id. Requests of a connection are handled one after the
+other and answered in order. No frame from the broker is longer than ${MAX_REPLY_FRAME_BYTES} bytes.
+
+Partition numbers of version 1 start at 1 on the wire, those of the extension at 0. Offsets start at 0. Times are milliseconds since 1970.
+
+## States
+
+${STATES}
+
+A request that the state does not allow is refused with code 1. A login or HELLO that is refused closes the connection; its error carries
+the request's id and follows every earlier answer.
+
+## Deadlines and bounds
+
+${deadlines()}
+
+## Limits of strings
+
+${strings}
+
+A longer length is refused with code 1 even where the bytes are absent.
+
+## Limits of counts
+
+${counts}
+
+A count that does not fit what is left of the payload is refused with code 1. FETCH gives at most ${MAX_FETCH_RECORDS} records and about
+${MAX_FETCH_BYTES} bytes, and refuses a key or value above ${MAX.string} bytes with code 7, naming its offset.
+
+## Errors
+
+${errors()}
+
+Names and texts: docs/ERRORS.md.
+
+## Messages of version 1
+
+${messages(false)}
+## The extension
+
+Offered by bit ${hex(FEATURE_EXTENSION)} of \`features\` in IDENTIFY_ACK, and served to clients that set the bit in IDENTIFY_CLIENT; to others its opcodes are
+unknown (code 2). It adds group-less reads, explicit partitions, headers, nulls, acks by request, and topics with settings. READ gives at most
+${MAX_FETCH_RECORDS} records and about ${MAX_FETCH_BYTES} bytes, waits at most ${MAX_READ_WAIT_MS} ms, and refuses a key or value above ${MAX_READ_PART_BYTES} bytes. Bit 0x01 is kept
+for header blocks in messages of version 1.
+
+${messages(true)}`
+}

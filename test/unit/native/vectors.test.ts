@@ -1,0 +1,152 @@
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import test from 'node:test'
+import { createTopic } from '../../support/fake-broker.ts'
+import { testNativeDoor } from '../../support/native-door.ts'
+import { type Malformed, messageOf, nativeVectors, type Vector } from '../../support/native-vectors.ts'
+
+const { vectors, malformed } = nativeVectors()
+
+/** Topics and records that the requests of the vectors find. */
+async function prepared(needs: { topic?: false } = {}) {
+  const at = await testNativeDoor()
+  if (needs.topic !== false) {
+    await createTopic(at.broker, 'orders', 4, { 'retention.ms': '86400000', 'cleanup.policy': 'delete' })
+    await createTopic(at.broker, 'bin.topic-1_x')
+    await createTopic(at.broker, 't')
+  }
+  return at
+}
+
+function vector(name: string): Vector {
+  const found = vectors.find((each) => each.name === name)
+  if (found === undefined) throw new Error(`no vector ${name}`)
+  return found
+}
+
+/** What a live broker answers to each request of the vectors: opcode and the fields that do not depend on the moment. */
+const ANSWERS: Readonly<Record<string, readonly [state: 'new' | 'greeted' | 'authenticated', ops: string[], fields?: object]>> = {
+  'hello version 1': ['new', ['WELCOME'], { version: 1 }],
+  'hello unsupported version 2': ['new', ['ERROR'], { code: 8 }],
+  identify: ['greeted', ['IDENTIFY_ACK'], { name: 'MoonMQ' }],
+  'auth plain': ['greeted', ['AUTH_OK'], {}],
+  'auth plain utf8 and empty password': ['greeted', ['AUTH_OK'], {}],
+  'scram client-first, no channel binding': ['greeted', ['ERROR'], { code: 4 }],
+  'external without authorization identity': ['greeted', ['ERROR'], { code: 4 }],
+  'heartbeat request from client': ['new', ['HEARTBEAT_RESP']],
+  'heartbeat response from client': ['new', []],
+  goodbye: ['authenticated', []],
+  'produce, no compression': ['authenticated', ['PRODUCE_ACK'], { partition: 1, offset: 0 }],
+  'produce, gzip at rest, empty key': ['authenticated', ['PRODUCE_ACK'], { offset: 0 }],
+  'produce, snappy at rest, binary value': ['authenticated', ['PRODUCE_ACK'], { partition: 0, offset: 0 }],
+  'produce batch, plain': [
+    'authenticated',
+    ['PRODUCE_BATCH_ACK'],
+    {
+      acks: [
+        { partition: 1, offset: 0 },
+        { partition: 0, offset: 0 },
+      ],
+      errorCode: 0,
+      errorMessage: '',
+    },
+  ],
+  'produce batch, idempotent': ['authenticated', ['ERROR'], { code: 10 }],
+  'produce batch, gzip, one empty-key record': ['authenticated', ['PRODUCE_BATCH_ACK'], { acks: [{ partition: 0, offset: 0 }] }],
+  'fetch, shortest legal form': ['authenticated', ['OK']],
+  'fetch, isolation only': ['authenticated', ['OK']],
+  'fetch, batched reply, read uncommitted': ['authenticated', ['OK']],
+  'fetch, batched reply, read committed': ['authenticated', ['OK']],
+  commit: ['authenticated', ['ERROR'], { code: 8 }],
+  'create topic': ['authenticated', ['OK']],
+  'list topics': ['authenticated', ['TOPIC_LIST'], { names: ['bin.topic-1_x', 'orders', 't'] }],
+  'list offsets, bounds (mode absent)': ['authenticated', ['OFFSETS']],
+  'list offsets, bounds (mode 0 explicit)': ['authenticated', ['OFFSETS']],
+  'list offsets, timestamp mode': ['authenticated', ['OFFSETS']],
+  'delete topic': ['authenticated', ['OK']],
+  'describe topic': [
+    'authenticated',
+    ['TOPIC_DESCRIPTION'],
+    {
+      name: 'orders',
+      partitions: 4,
+      config: new Map([
+        ['cleanup_policy', 'delete'],
+        ['retention', '86400'],
+      ]),
+    },
+  ],
+  'create partitions': ['authenticated', ['OK']],
+}
+
+for (const [name, [state, ops, fields = {}]] of Object.entries(ANSWERS)) {
+  test(`${name}: a live broker answers`, async () => {
+    const at = await prepared(name === 'create topic' ? { topic: false } : {})
+    const connection = await at.connect(state)
+    const request = vector(name)
+    connection.socket.push(Buffer.from(request.frameHex, 'hex'))
+    const answers = await connection.received()
+    deepEqual(
+      answers.map((answer) => answer.op),
+      ops,
+    )
+    for (const answer of answers) equal(answer.correlation, request.correlationIdHex)
+    const last = answers.at(-1)
+    for (const [field, value] of Object.entries(fields)) deepEqual(last?.message[field], value, field)
+  })
+}
+
+test('records, bounds and lists are answered with the fields of the vectors', async () => {
+  const at = await prepared()
+  const connection = await at.connect()
+  for (const each of [vector('produce, no compression'), vector('produce batch, plain')]) {
+    connection.socket.push(Buffer.from(each.frameHex, 'hex'))
+    await connection.received()
+  }
+  const fetched = await connection.exchange('FETCH', { topic: 'orders', group: 'g', maxRecords: 2, isolation: 0, flags: 0 })
+  deepEqual(
+    fetched.map((frame) => frame.op),
+    ['RECORD', 'RECORD', 'OK'],
+  )
+  deepEqual(Object.keys(fetched[0]?.message ?? {}), Object.keys(messageOf(vector('record, pulled'))))
+  const batched = await connection.exchange('FETCH', { topic: 'orders', group: 'g', maxRecords: 10, isolation: 0, flags: 1 })
+  deepEqual(
+    batched.map((frame) => frame.op),
+    ['RECORD_BATCH', 'OK'],
+  )
+  const nothing = await connection.exchange('FETCH', { topic: 'orders', group: 'g', maxRecords: 10, isolation: 0, flags: 1 })
+  deepEqual(
+    nothing.map((frame) => frame.op),
+    ['OK'],
+  )
+  const bounds = await connection.call('LIST_OFFSETS', { topic: 'orders' })
+  deepEqual((bounds.message['entries'] as object[])[1], { partition: 1, earliest: 0, latest: 2, highWatermark: 2, lso: 2, flags: 7 })
+  const found = await connection.call('LIST_OFFSETS', { topic: 'orders', mode: 1, timestamp: 1 })
+  deepEqual((found.message['forTimes'] as object[])[1], { partition: 1, offset: 0, flags: 1 })
+  const late = await connection.call('LIST_OFFSETS', { topic: 'orders', mode: 1, timestamp: 2n ** 63n })
+  deepEqual((late.message['forTimes'] as object[])[1], { partition: 1, offset: 2, flags: 0 })
+})
+
+function stateOf(input: Malformed): 'new' | 'greeted' | 'authenticated' {
+  return input.state === 'any' ? 'authenticated' : input.state
+}
+
+for (const input of malformed) {
+  test(`malformed: ${input.name}`, async () => {
+    const at = await prepared()
+    const connection = await at.connect(stateOf(input))
+    connection.socket.push(Buffer.from(input.frameHex, 'hex'))
+    const answers = await connection.received()
+    equal(answers.length, 1)
+    equal(answers[0]?.op, 'ERROR')
+    equal(answers[0]?.message['code'], input.expectErrorCode)
+    ok(String(answers[0]?.message['message']).length > 0)
+    equal(answers[0]?.message['name'], undefined, 'a client of version 1 is told no names')
+    equal(connection.socket.closed, input.connectionCloses)
+    if (input.connectionCloses) return
+    // The connection lives on.
+    deepEqual(
+      (await connection.exchange('HEARTBEAT_REQ', {})).map((frame) => frame.op),
+      ['HEARTBEAT_RESP'],
+    )
+  })
+}
