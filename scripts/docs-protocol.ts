@@ -50,15 +50,17 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   OFFSETS: 'Flags 0x01 high watermark exact, 0x02 LSO known, 0x04 local; for times 0x01 found.',
   CREATE_TOPIC: 'Not idempotent: an existing topic is code 7. 1 to 1024 partitions.',
   LIST_TOPICS: 'Sorted; internal topics are left out; cut at `server.maxListTopics`.',
-  DESCRIBE_TOPIC: 'Only settings that were set: `max_segment_size`, `retention` (seconds), `max_log_bytes`, `cleanup_policy`, others by their own names.',
+  DESCRIBE_TOPIC:
+    'Only settings that were set: `max_segment_size`, `retention` (seconds), `max_log_bytes`, `cleanup_policy`, others by their own names.',
   CREATE_PARTITIONS: '`total` is the new count and must grow (code 21).',
   SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
   SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',
   READ: 'Start 0: at offset `value`; 1: earliest; 2: latest (the high watermark, or the last stable offset with isolation 1); 3: first record at or after the time `value`. Waits up to `maxWaitMs` on all partitions at once, until one of them has something. Nothing is committed.',
-  READ_RESULT: 'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',
+  READ_RESULT:
+    'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',
   LIST: 'Flag 0x01: with internal topics.',
-  DESCRIPTION: 'Settings that were set, by Kafka\'s names.',
-  CREATE: 'Partitions −1: the broker\'s default. Settings by Kafka\'s names.',
+  DESCRIPTION: "Settings that were set, by Kafka's names.",
+  CREATE: "Partitions −1: the broker's default. Settings by Kafka's names.",
   GET_POSITIONS: 'Committed offsets of a group.',
   POSITIONS: 'By partition from 0; −1: nothing is committed.',
   STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
@@ -121,15 +123,25 @@ function deadlines(): string {
       ['server.heartbeatInterval', seconds(limits.heartbeatIntervalMs), 'the broker asks whoever was quiet for half of it'],
       ['server.heartbeatMissThreshold', String(limits.heartbeatMissThreshold), 'intervals without a byte; then code 7, closed'],
       ['server.sendDeadline', seconds(limits.sendDeadlineMs), 'for what was sent to be taken; else closed without a frame'],
-      ['server.maxPendingBytes', String(limits.maxPendingBytes), 'queued for a client; a frame that would exceed it closes without a frame'],
+      [
+        'server.maxPendingBytes',
+        String(limits.maxPendingBytes),
+        'queued for a client; a frame that would exceed it closes without a frame',
+      ],
       ['server.maxFrameSize', String(limits.maxFrameBytes), 'largest length of a frame from a client; else code 9, closed'],
     ],
   )
 }
 
 export function protocolDocument(): string {
-  const strings = table(['Field', 'Most bytes'], Object.entries(MAX).map(([name, most]) => [name, String(most)]))
-  const counts = table(['Count', 'Most'], Object.entries(MAX_COUNT).map(([name, most]) => [name, String(most)]))
+  const strings = table(
+    ['Field', 'Most bytes'],
+    Object.entries(MAX).map(([name, most]) => [name, String(most)]),
+  )
+  const counts = table(
+    ['Count', 'Most'],
+    Object.entries(MAX_COUNT).map(([name, most]) => [name, String(most)]),
+  )
   return `# The native protocol
 
 Printed by \`npm run docs\` from the tables in \`src/wire\`; a test compares. Version 1 of the protocol, and its extension.
