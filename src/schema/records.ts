@@ -39,7 +39,8 @@ interface Catalogue {
 }
 
 const catalogues = new Map<Place, Catalogue>()
-const codecs = new Map<string, Codec<unknown>>()
+/** By place and name, then by version: a look-up makes no garbage, records are read by the million. */
+const codecs = new Map<Place, Map<string, (Codec<unknown> | undefined)[]>>()
 
 function catalogue(place: Place): Catalogue {
   let found = catalogues.get(place)
@@ -68,15 +69,24 @@ export function recordCodec<P extends Place, N extends keyof RecordPlaces[P] & s
   name: N,
   version: number,
 ): Codec<RecordPlaces[P][N]> {
-  const id = `${place} ${name} ${version}`
-  let codec = codecs.get(id)
+  let byName = codecs.get(place)
+  if (byName === undefined) {
+    byName = new Map()
+    codecs.set(place, byName)
+  }
+  let byVersion = byName.get(name)
+  if (byVersion === undefined) {
+    byVersion = []
+    byName.set(name, byVersion)
+  }
+  let codec = byVersion[version]
   if (codec === undefined) {
     const data = catalogue(place).byName.get(name)
     if (data === undefined || !within(data.versions, version)) {
       throw new MoonMQError('UNSUPPORTED_VERSION', { version, api: name, supported: data?.versions.join('-') ?? 'none' })
     }
     codec = compileBody<unknown>(name, data, version)
-    codecs.set(id, codec)
+    byVersion[version] = codec
   }
   return codec as Codec<RecordPlaces[P][N]>
 }

@@ -1,0 +1,53 @@
+import { Broker } from '../../src/broker/broker.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { SystemClock } from '../../src/core/clock.ts'
+import { NO_METRICS } from '../../src/core/counters.ts'
+import { SILENT } from '../../src/core/logger.ts'
+import { SystemRandom } from '../../src/core/random.ts'
+import { FixedHost } from '../../src/io/host.ts'
+import { NodeLoader } from '../../src/io/loader.ts'
+import type { MemoryDisk } from '../../src/io/memory-disk.ts'
+import { InlineOffload } from '../../src/io/offload.ts'
+import { VirtualNet } from '../../src/io/virtual-net.ts'
+import { Codecs } from '../../src/record/compression.ts'
+import { Data } from '../../src/server/data.ts'
+import { ManagedLogs } from '../../src/server/managed-logs.ts'
+
+/** The broker without its doors over the real logs, on a disk in memory whose power the test may cut. */
+export interface DiskBroker {
+  readonly broker: Broker
+  readonly disk: MemoryDisk
+  close(): Promise<void>
+}
+
+let nextPid = 1000
+
+/** Groups are loaded when it resolves. Each call is another process of another boot. */
+export async function diskBroker(disk: MemoryDisk, settings: Record<string, string> = {}): Promise<DiskBroker> {
+  const clock: Clock = new SystemClock()
+  const pid = nextPid++
+  const host = new FixedHost({ pid, bootId: `boot-${pid}`, processes: new Map([[pid, '1']]) })
+  const loader = new NodeLoader()
+  const random = new SystemRandom()
+  const codecs = new Codecs({ loader })
+  const offload = new InlineOffload()
+  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader }
+  const kafka = new Map(Object.entries(settings))
+  const data = await Data.open(
+    { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },
+    { folder: '/data', nodeId: 0, kafka, groupCommit: { lingerMs: 0, maxWaiters: 64 }, maxOpenFiles: 64 },
+  )
+  const broker = await Broker.open(
+    { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log: SILENT, metrics: NO_METRICS },
+    { nodeId: 0, settings: kafka },
+  )
+  await broker.loadGroups()
+  return {
+    broker,
+    disk,
+    async close() {
+      await broker.close()
+      await data.close()
+    },
+  }
+}
