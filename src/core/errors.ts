@@ -43,6 +43,7 @@ export const ERRORS = {
   TOPIC_EXISTS: row(7, 36, 409, FINAL, 'topic "{topic}" already exists'),
   TOPIC_NAME_INVALID: row(7, 17, 400, FINAL, 'topic name "{topic}" is invalid: {reason}'),
   TOPIC_FORBIDDEN: row(18, 29, 403, FINAL, 'topic "{topic}" is internal to the broker'),
+  TOPIC_DELETION_DISABLED: row(7, 73, 403, FINAL, 'topics are not deleted here: delete.topic.enable is false'),
   PARTITION_COUNT_INVALID: row(21, 37, 400, FINAL, 'topic "{topic}" cannot have {partitions} partitions: {reason}'),
   REPLICATION_FACTOR_INVALID: row(7, 38, 400, FINAL, 'a replication factor of {factor} cannot be reached with {brokers} broker(s)'),
   REPLICA_ASSIGNMENT_INVALID: row(7, 39, 400, FINAL, 'the replica assignment is not possible: {reason}'),

@@ -86,6 +86,7 @@ export class Partitions {
   readonly #removalListeners = new Set<(topic: ServedTopic) => void>()
   #image: MetadataImage | undefined
   #brokerConfigs: MetadataImage['brokerConfigs'] | undefined
+  /** In force: those set while running, for this broker or for all, before those of the configuration. */
   #brokerSettings: ReadonlyMap<string, string>
 
   constructor(deps: PartitionsDeps, options: PartitionsOptions) {
@@ -116,10 +117,6 @@ export class Partitions {
     if (found.topic.internal && context.protocol !== 'internal') throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
     if (found.failure !== undefined) this.#retry(found)
     return withLog(found)
-  }
-
-  *all(): Iterable<ServedTopic> {
-    yield* this.#topics.values()
   }
 
   /** Called in the turn in which a topic left the image. Returns how to stop. */
@@ -227,11 +224,6 @@ export class Partitions {
     const labels = { topic: partition.topic.name, partition: String(partition.partition) }
     this.#metrics.observed('moonmq_partition_log_bytes', () => log.sizeBytes, labels)
     this.#metrics.observed('moonmq_partition_in_sync_replicas', () => partition.image.isr.length, labels)
-  }
-
-  /** Broker settings in force: those set while running, for this broker or for all, before those of the configuration. */
-  get brokerSettings(): ReadonlyMap<string, string> {
-    return this.#brokerSettings
   }
 
   #resolve(image: TopicImage): TopicSettings {

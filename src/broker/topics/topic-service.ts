@@ -96,6 +96,7 @@ export class TopicService implements TopicPort {
 
   async delete(context: RequestContext, name: string): Promise<TopicImage> {
     this.#refuseInternal(context, name)
+    if (this.#settings.text('delete.topic.enable') === 'false') throw new MoonMQError('TOPIC_DELETION_DISABLED')
     const removed = await this.#metadata.change((image) => deleteTopic(image, name))
     this.#chooser.forget(name)
     return removed
