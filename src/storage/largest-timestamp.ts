@@ -3,7 +3,18 @@ import { readInt64 } from '../core/int64.ts'
 import { BATCH_HEADER_BYTES } from '../core/limits.ts'
 import type { DiskFile } from '../io/disk.ts'
 import { AT, batchSizeAt } from '../record/batch.ts'
-import type { Segment } from './segment.ts'
+import type { CachedFile } from './handles.ts'
+import type { OffsetIndex } from './offset-index.ts'
+import type { TimeIndex } from './time-index.ts'
+
+/** A segment as far as it is looked at here. */
+export interface IndexedFile {
+  readonly baseOffset: number
+  readonly writtenBytes: number
+  readonly log: CachedFile
+  readonly index: OffsetIndex
+  readonly timeIndex: TimeIndex
+}
 
 export interface LargestTimestamp {
   readonly timestampMs: number
@@ -16,7 +27,7 @@ export interface LargestTimestamp {
  * names agrees, else what the headers of all its batches say. `isDamaged` tells that the time index was wrong. Reads headers only, at
  * once: a few for a good index.
  */
-export function findLargestTimestamp(segment: Segment): { readonly largest: LargestTimestamp; readonly isDamaged: boolean } {
+export function findLargestTimestamp(segment: IndexedFile): { readonly largest: LargestTimestamp; readonly isDamaged: boolean } {
   const entry = lastEntry(segment)
   if (entry !== undefined) {
     const from = entry === null ? 0 : indexedPosition(segment, entry.lastOffset)
@@ -29,12 +40,12 @@ export function findLargestTimestamp(segment: Segment): { readonly largest: Larg
   return { largest: walkHeaders(segment, 0, Number.MAX_SAFE_INTEGER)?.largest ?? nothing(segment), isDamaged: true }
 }
 
-function nothing(segment: Segment): LargestTimestamp {
+function nothing(segment: IndexedFile): LargestTimestamp {
   return { timestampMs: -1, lastOffset: segment.baseOffset }
 }
 
 /** Null: there is none. Undefined: the file cannot be read as an index. */
-function lastEntry(segment: Segment): LargestTimestamp | null | undefined {
+function lastEntry(segment: IndexedFile): LargestTimestamp | null | undefined {
   try {
     return segment.timeIndex.last()
   } catch (error) {
@@ -43,7 +54,7 @@ function lastEntry(segment: Segment): LargestTimestamp | null | undefined {
   }
 }
 
-function indexedPosition(segment: Segment, offset: number): number | null {
+function indexedPosition(segment: IndexedFile, offset: number): number | null {
   try {
     const position = segment.index.lookup(offset)?.position ?? 0
     return position < segment.writtenBytes ? position : null
@@ -54,7 +65,7 @@ function indexedPosition(segment: Segment, offset: number): number | null {
 
 /** Walks batch headers from `position` to the one that ends at or behind `untilOffset`. Null when there is none. */
 function walkHeaders(
-  segment: Segment,
+  segment: IndexedFile,
   position: number,
   untilOffset: number,
 ): { readonly last: LargestTimestamp; readonly largest: LargestTimestamp } | null {
