@@ -1,10 +1,12 @@
 import type { Clock } from '../core/clock.ts'
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
-import { directoryOf, readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
+import { directoryOf, writeFileAtomically } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
 import { EpochCache } from './epoch-cache.ts'
-import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import {
   decodePartitionMetadata,
   encodePartitionMetadata,
@@ -13,13 +15,13 @@ import {
   segmentFileName,
 } from './files.ts'
 import type { HandleCache } from './handles.ts'
-import { OFFSET_INDEX_ENTRY_BYTES } from './offset-index.ts'
-import { loadProducerSnapshot } from './producer-snapshot.ts'
+import type { OffsetEntry } from './offset-index.ts'
+import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
 import { ProducerState } from './producer-state.ts'
 import { type CutReport, foldBatch, type RecoverDeps, recoverSegments } from './recovery.ts'
 import { scanBatches } from './scan.ts'
 import { Segment } from './segment.ts'
-import { TIME_INDEX_ENTRY_BYTES } from './time-index.ts'
+import type { ProducerEntry } from './types.ts'
 
 export interface LoadDeps extends RecoverDeps {
   readonly handles: HandleCache
@@ -51,9 +53,13 @@ export interface LoadedLog {
   readonly producers: ProducerState
   readonly epochs: EpochCache
   readonly cuts: readonly CutReport[]
+  /** Taken as a stop in order left it. */
+  readonly wasClean: boolean
 }
 
 const MAX_PARTITION_METADATA_BYTES = 1024
+const MAX_EPOCH_CHECKPOINT_BYTES = 8 * 1024 * 1024
+const MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 
 /** Makes the folder of a partition; durable, its name too, when it resolves. */
 export async function createLogFolder(deps: LoadDeps, folder: string, topicId: Uuid): Promise<void> {
@@ -63,8 +69,8 @@ export async function createLogFolder(deps: LoadDeps, folder: string, topicId: U
 }
 
 /** The topic that a partition's folder belongs to; null when the folder does not say, as after a crash while it was made. */
-export async function folderTopicId(deps: LoadDeps, folder: string): Promise<Uuid | null> {
-  const bytes = await readSmallFile(deps.disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_PARTITION_METADATA_BYTES)
+export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
+  const bytes = readSmallFileNow(deps.disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_PARTITION_METADATA_BYTES)
   return bytes === null ? null : decodePartitionMetadata(bytes)
 }
 
@@ -73,12 +79,13 @@ export async function folderTopicId(deps: LoadDeps, folder: string): Promise<Uui
  * recovery; whatever does not fit after a clean stop is recovered too. Everything that is returned is durable. Throws DATA_DAMAGED.
  */
 export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<LoadedLog> {
-  const bases = await findBases(deps, options.folder)
+  const names = await findNames(deps, options.folder)
+  const bases = segmentBases(names)
   if (bases.length === 0) return emptyLog(deps, options)
-  const epochs = await loadEpochs(deps, options)
+  const epochs = loadEpochs(deps, options)
   if (options.wasClean && epochs !== null) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
-    const loaded = await loadClean(deps, options, segments, epochs)
+    const loaded = await loadClean(deps, options, { segments, names, epochs })
     if (loaded !== null) return loaded
     for (const segment of segments) await segment.close()
     deps.log.warn('storage.unclean', `${options.folder} does not fit its clean stop; it is recovered`, {})
@@ -98,15 +105,21 @@ function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
   const segment = Segment.create(deps, { folder, baseOffset, createdMs: deps.clock.nowMs() })
   const producers = new ProducerState(deps)
   producers.clear(baseOffset)
-  return { segments: [segment], nextOffset: baseOffset, logStartOffset: baseOffset, producers, epochs: new EpochCache(), cuts: [] }
+  return { segments: [segment], nextOffset: baseOffset, logStartOffset: baseOffset, producers, epochs: new EpochCache(), cuts: [], wasClean: options.wasClean }
+}
+
+async function findNames(deps: LoadDeps, folder: string): Promise<Set<string>> {
+  const names = new Set<string>()
+  for (const entry of await deps.disk.list(folder)) if (entry.kind === 'file') names.add(entry.name)
+  return names
 }
 
 /** First offsets of the segments, ascending. */
-async function findBases(deps: LoadDeps, folder: string): Promise<number[]> {
+function segmentBases(names: ReadonlySet<string>): number[] {
   const bases: number[] = []
-  for (const entry of await deps.disk.list(folder)) {
-    const name = entry.kind === 'file' ? parseSegmentFileName(entry.name) : null
-    if (name?.kind === 'log') bases.push(name.baseOffset)
+  for (const name of names) {
+    const parsed = parseSegmentFileName(name)
+    if (parsed?.kind === 'log') bases.push(parsed.baseOffset)
   }
   return bases
 }
@@ -134,10 +147,11 @@ async function sizeOf(deps: LoadDeps, path: string): Promise<number> {
 }
 
 /** Null when the checkpoint is missing or damaged. */
-async function loadEpochs(deps: LoadDeps, options: LoadOptions): Promise<EpochCache | null> {
+function loadEpochs(deps: LoadDeps, options: LoadOptions): EpochCache | null {
+  const path = `${options.folder}/${EPOCH_CHECKPOINT_NAME}`
   try {
-    const entries = await readEpochCheckpoint(deps.disk, options.folder)
-    return entries === null ? null : new EpochCache(entries)
+    const bytes = readSmallFileNow(deps.disk, path, MAX_EPOCH_CHECKPOINT_BYTES)
+    return bytes === null ? null : new EpochCache(decodeEpochCheckpoint(bytes, path))
   } catch (error) {
     if (!(error instanceof MoonMQError)) throw error
     deps.log.warn('storage.epochs_damaged', 'the leader epoch checkpoint is damaged; it is made again from the batches', {
@@ -147,17 +161,32 @@ async function loadEpochs(deps: LoadDeps, options: LoadOptions): Promise<EpochCa
   }
 }
 
-/** Null when anything does not fit. */
-async function loadClean(deps: LoadDeps, options: LoadOptions, segments: Segment[], epochs: EpochCache): Promise<LoadedLog | null> {
+/** Null when anything does not fit. Small files and the log's end are read at once: a start has nothing else to do meanwhile. */
+async function loadClean(
+  deps: LoadDeps,
+  options: LoadOptions,
+  found: { segments: Segment[]; names: ReadonlySet<string>; epochs: EpochCache },
+): Promise<LoadedLog | null> {
+  const { segments, names, epochs } = found
   const active = segments[segments.length - 1] as Segment
-  const sizes = await Promise.all([sizeOf(deps, active.index.store.file.path), sizeOf(deps, active.timeIndex.store.file.path)])
-  if (sizes[0] % OFFSET_INDEX_ENTRY_BYTES !== 0 || sizes[1] % TIME_INDEX_ENTRY_BYTES !== 0) return null
-  const last = active.index.last()
-  if (last !== null && last.position >= active.sizeBytes) return null
+  for (const kind of ['index', 'timeindex'] as const) if (!names.has(segmentFileName(active.baseOffset, kind))) return null
+  if (!(await readEnd(deps, options, active, epochs))) return null
+  active.isFinished = false
+  const producers = new ProducerState(deps)
+  const snapshot = await findSnapshot(deps, options, names)
+  if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
+  if (snapshot?.endOffset !== options.recoveryPoint) {
+    await foldFrom(deps, options, segments, { producers, epochs }, snapshot?.endOffset ?? 0, Number.POSITIVE_INFINITY)
+  }
+  return { ...finish(options, segments, producers, epochs, []), wasClean: true }
+}
+
+/** Reads the active segment from its last index entry to its end. False when it does not end where the checkpoint says. */
+async function readEnd(deps: LoadDeps, options: LoadOptions, active: Segment, epochs: EpochCache): Promise<boolean> {
+  const last = lastIndexEntry(active)
+  if (last === undefined || (last !== null && last.position >= active.sizeBytes)) return false
   const from = last?.position ?? 0
   const file = active.log.acquire()
-  const snapshot = await loadProducerSnapshot(deps, { directory: options.folder, maxOffset: options.recoveryPoint })
-  const isSnapshotExact = snapshot?.endOffset === options.recoveryPoint
   try {
     const rules = {
       expectedOffset: active.baseOffset,
@@ -166,21 +195,48 @@ async function loadClean(deps: LoadDeps, options: LoadOptions, segments: Segment
       minEpoch: -1,
       maxEpoch: options.maxEpoch,
     }
-    const request = { from, to: active.sizeBytes, rules, ...(last === null ? {} : { firstLastOffset: last.lastOffset }) }
-    const scan = await scanBatches(file, deps.pool, request, () => {})
-    if (scan.fault !== null || scan.nextOffset !== options.recoveryPoint) return null
+    const end = { from, to: active.sizeBytes, rules, readsNow: true }
+    const scan = await scanBatches(file, deps.pool, last === null ? end : { ...end, firstLastOffset: last.lastOffset }, () => {})
+    if (scan.fault !== null || scan.nextOffset !== options.recoveryPoint) return false
     active.nextOffset = scan.nextOffset
     active.writtenOffset = scan.nextOffset
     active.syncedOffset = scan.nextOffset
     active.bytesSinceIndexEntry = active.sizeBytes - from
+    return true
   } finally {
     active.log.release()
   }
-  active.isFinished = false
-  const producers = new ProducerState(deps)
-  if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
-  if (!isSnapshotExact) await foldFrom(deps, options, segments, { producers, epochs }, snapshot?.endOffset ?? 0, Number.POSITIVE_INFINITY)
-  return finish(options, segments, producers, epochs, [])
+}
+
+/** Null: there is none. Undefined: an index file ends within an entry. */
+function lastIndexEntry(active: Segment): OffsetEntry | null | undefined {
+  try {
+    active.timeIndex.last()
+    return active.index.last()
+  } catch (error) {
+    if (isCode(error, 'CORRUPT_RECORDS')) return undefined
+    throw error
+  }
+}
+
+/** The snapshot of the stop, else the newest one that is whole. */
+async function findSnapshot(
+  deps: LoadDeps,
+  options: LoadOptions,
+  names: ReadonlySet<string>,
+): Promise<{ readonly endOffset: number; readonly producers: readonly ProducerEntry[] } | null> {
+  const endOffset = options.recoveryPoint
+  const name = producerSnapshotName(endOffset)
+  if (names.has(name)) {
+    const path = `${options.folder}/${name}`
+    try {
+      const bytes = readSmallFileNow(deps.disk, path, MAX_SNAPSHOT_BYTES)
+      if (bytes !== null) return { endOffset, producers: decodeProducerSnapshot(bytes, { file: path, endOffset }) }
+    } catch (error) {
+      if (!(error instanceof MoonMQError)) throw error
+    }
+  }
+  return loadProducerSnapshot(deps, { directory: options.folder, maxOffset: endOffset })
 }
 
 async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly number[], found: EpochCache | null): Promise<LoadedLog> {
@@ -216,7 +272,7 @@ function finish(
   const first = segments[0] as Segment
   const { nextOffset } = segments[segments.length - 1] as Segment
   const logStartOffset = Math.min(Math.max(options.logStartOffset, first.baseOffset), nextOffset)
-  return { segments, nextOffset, logStartOffset, producers, epochs, cuts }
+  return { segments, nextOffset, logStartOffset, producers, epochs, cuts, wasClean: false }
 }
 
 /** Segments that end at or below the recovery point were synced with their indexes; the one that holds it is verified whole. */
@@ -256,5 +312,29 @@ async function foldFrom(
     } finally {
       segment.log.release()
     }
+  }
+}
+
+/**
+ * A small file read at once; null when it is missing. A start reads a few of them for every partition, and through the thread pool
+ * that costs ten times as much. Throws DATA_DAMAGED when it is larger than `maxBytes`.
+ */
+function readSmallFileNow(disk: Disk, path: string, maxBytes: number): Buffer | null {
+  let file: ReturnType<Disk['openNow']>
+  try {
+    file = disk.openNow(path, 'read')
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return null
+    throw error
+  }
+  try {
+    if (file.sizeBytes > maxBytes) {
+      throw new MoonMQError('DATA_DAMAGED', { path, reason: `it has ${file.sizeBytes} bytes, more than the ${maxBytes} it can have` })
+    }
+    const bytes = Buffer.alloc(file.sizeBytes)
+    return bytes.subarray(0, file.readNow(bytes, 0))
+  } finally {
+    // Nothing was written through it, so nothing is lost when closing fails.
+    file.close().catch(() => {})
   }
 }

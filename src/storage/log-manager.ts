@@ -236,7 +236,7 @@ export class LogManager implements Resource {
       if (isDeletedFolder(entry.name)) this.#removeLater(entry.name)
       const partition = parsePartitionFolderName(entry.name)
       if (partition === null || this.get(partition) !== undefined) continue
-      const topicId = await folderTopicId(this.deps, `${this.dataFolder}/${entry.name}`)
+      const topicId = folderTopicId(this.deps, `${this.dataFolder}/${entry.name}`)
       const verdict = judge(partition, topicId)
       if (verdict === 'deleted') await this.#markDeleted(partition, topicId ?? ZERO_UUID)
       else if (verdict === 'unknown') await this.#setAside(partition, topicId ?? ZERO_UUID)
@@ -250,7 +250,7 @@ export class LogManager implements Resource {
   async delete(partition: TopicPartition, topicId?: Uuid): Promise<void> {
     const log = this.get(partition)
     if (log === undefined && !(await this.exists(partition))) return
-    const id = log?.topicId ?? (await folderTopicId(this.deps, this.#folder(partition))) ?? ZERO_UUID
+    const id = log?.topicId ?? folderTopicId(this.deps, this.#folder(partition)) ?? ZERO_UUID
     if (topicId !== undefined && topicId !== id) return
     this.#logs.delete(partitionFolderName(partition))
     this.#recoveryPoints.delete(offsetKey(id, partition.partition))
@@ -336,15 +336,12 @@ export class LogManager implements Resource {
 
   /** Whether the folder was there. One that belongs to another topic is set aside: a topic of the same name was deleted meanwhile. */
   async #prepareFolder(request: OpenLogRequest, folder: string, hadRecords: boolean): Promise<boolean> {
-    const isThere = (await this.#deps.disk.stat(folder)) !== null
-    if (isThere) {
-      const topicId = await folderTopicId(this.deps, folder)
-      if (topicId === request.topicId) return true
-      if (topicId !== null) await this.#setAside(request, topicId)
-      else {
-        await createLogFolder(this.deps, folder, request.topicId)
-        return true
-      }
+    const topicId = folderTopicId(this.deps, folder)
+    if (topicId === request.topicId) return true
+    if (topicId !== null) await this.#setAside(request, topicId)
+    else if ((await this.#deps.disk.stat(folder)) !== null) {
+      await createLogFolder(this.deps, folder, request.topicId)
+      return true
     }
     if (hadRecords)
       throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })

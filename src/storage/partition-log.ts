@@ -102,6 +102,8 @@ export class PartitionLog implements Log, ReadableLog {
   #cuts: readonly CutReport[] = []
   #openedEpoch = -1
   #areEpochsDirty = false
+  /** Whether closing has anything to save: not when a log that was closed in order was only read since. */
+  #isChanged = true
   /** What was appended is refused until this is over. */
   #isChanging = false
 
@@ -141,7 +143,9 @@ export class PartitionLog implements Log, ReadableLog {
   /** Opens the log in `options.folder`, which exists. Everything that it then holds is durable. Throws DATA_DAMAGED. */
   static async open(deps: LogDeps, options: LogOptions): Promise<PartitionLog> {
     const log = new PartitionLog(deps, options)
-    log.#adopt(await loadLog(deps, log.#loadOptions(options.load, null)))
+    const loaded = await loadLog(deps, log.#loadOptions(options.load, null))
+    log.#adopt(loaded)
+    log.#isChanged = !loaded.wasClean
     return log
   }
 
@@ -234,6 +238,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   append(batch: Buffer, header: BatchHeader, options: AppendOptions): Appended {
     this.#expectAppendable(batch.length, options.leaderEpoch)
+    this.#isChanged = true
     const isAppendTime = this.#config.timestampType === 'LogAppendTime'
     const nowMs = this.#deps.clock.nowMs()
     const stored = isAppendTime ? setLogAppendTime(batch, 0, header, nowMs) : header
@@ -590,6 +595,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#epochs = loaded.epochs
     this.#areEpochsDirty = false
     this.#cuts = loaded.cuts
+    this.#isChanged = true
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset
     for (const segment of loaded.segments) segment.onIndexDamage = (reason) => this.#indexDamaged(segment, reason)
@@ -613,7 +619,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#state === 'closed') return
     this.#isChanging = true
     try {
-      if (this.#state === 'online') await this.#settle()
+      if (this.#state === 'online' && (this.#isChanged || this.#areEpochsDirty)) await this.#settle()
     } finally {
       this.#end('closed', this.#failure)
       await this.#closeSegments()

@@ -12,6 +12,8 @@ export interface ScanRequest {
   readonly rules: BatchRules
   /** What the index says the first batch ends at; its base offset is not known then. */
   readonly firstLastOffset?: number
+  /** Reads on the calling thread: for a few bytes that somebody waits for. */
+  readonly readsNow?: boolean
 }
 
 export interface ScanResult {
@@ -31,7 +33,7 @@ export type OnBatch = (header: BatchHeader, position: number, bytes: Buffer, at:
  * Memory: one chunk, or one batch where that is larger. Reads no byte outside [from, to).
  */
 export async function scanBatches(file: DiskFile, pool: BufferPool, request: ScanRequest, onBatch: OnBatch): Promise<ScanResult> {
-  const chunk = new ChunkReader(file, pool, request.to)
+  const chunk = new ChunkReader(file, pool, request.to, request.readsNow)
   let position = request.from
   let { expectedOffset: nextOffset, minEpoch: lastEpoch } = request.rules
   try {
@@ -117,15 +119,17 @@ class ChunkReader {
   readonly #file: DiskFile
   readonly #pool: BufferPool
   readonly #to: number
+  readonly #readsNow: boolean
   bytes: Buffer = Buffer.alloc(0)
   /** Bytes of `bytes` that are filled. */
   end = 0
   #position = 0
 
-  constructor(file: DiskFile, pool: BufferPool, to: number) {
+  constructor(file: DiskFile, pool: BufferPool, to: number, readsNow = false) {
     this.#file = file
     this.#pool = pool
     this.#to = to
+    this.#readsNow = readsNow
   }
 
   get endPosition(): number {
@@ -145,7 +149,8 @@ class ChunkReader {
       this.bytes = this.#pool.take(want)
     }
     this.#position = position
-    this.end = await this.#file.read(this.bytes.subarray(0, want), position)
+    const target = this.bytes.subarray(0, want)
+    this.end = this.#readsNow ? this.#file.readNow(target, position) : await this.#file.read(target, position)
   }
 
   release(): void {
