@@ -105,7 +105,15 @@ function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
   const segment = Segment.create(deps, { folder, baseOffset, createdMs: deps.clock.nowMs() })
   const producers = new ProducerState(deps)
   producers.clear(baseOffset)
-  return { segments: [segment], nextOffset: baseOffset, logStartOffset: baseOffset, producers, epochs: new EpochCache(), cuts: [], wasClean: options.wasClean }
+  return {
+    segments: [segment],
+    nextOffset: baseOffset,
+    logStartOffset: baseOffset,
+    producers,
+    epochs: new EpochCache(),
+    cuts: [],
+    wasClean: options.wasClean,
+  }
 }
 
 async function findNames(deps: LoadDeps, folder: string): Promise<Set<string>> {
