@@ -30,7 +30,9 @@ export interface ConnectionLimits {
 }
 
 export interface ConnectionDeps extends RunnerDeps {
+  /** For connections that have sent a valid request, and for those that have not: strangers cannot use up what clients need. */
   readonly budget: FrameBudget
+  readonly firstBudget: FrameBudget
   /** Principal of a connection without login. */
   readonly principal: string
   readonly closed: (connection: KafkaConnection, reason: string) => void
@@ -76,7 +78,7 @@ export class KafkaConnection implements NetHandlers {
     this.#limits = limits
     this.#socket = socket
     this.#info = info
-    this.#frames = new FrameReader(deps.budget, Math.min(limits.maxFirstRequestBytes, limits.maxRequestBytes))
+    this.#frames = new FrameReader(deps.firstBudget, Math.min(limits.maxFirstRequestBytes, limits.maxRequestBytes))
     this.#lastActivityMs = deps.clock.monotonicMs()
     this.#context = this.#contextFor('')
     this.#runner = new RequestRunner(deps, {
@@ -200,7 +202,7 @@ export class KafkaConnection implements NetHandlers {
   #accepted(): void {
     if (this.#valid) return
     this.#valid = true
-    this.#frames.maxFrameBytes = this.#limits.maxRequestBytes
+    this.#frames.trust(this.#deps.budget, this.#limits.maxRequestBytes)
     this.#info.loggedIn()
     this.#armTimer(this.#limits.idleMs)
   }

@@ -42,9 +42,8 @@ export class FrameBudget {
  * and never ahead of it: a length alone takes no memory.
  */
 export class FrameReader {
-  /** Largest frame; raised once the connection has sent a valid request. */
-  maxFrameBytes: number
-  readonly #budget: FrameBudget
+  #maxFrameBytes: number
+  #budget: FrameBudget
   readonly #waiting: Buffer[] = []
   #waitingBytes = 0
   #chunk: Buffer | null = null
@@ -58,7 +57,7 @@ export class FrameReader {
 
   constructor(budget: FrameBudget, maxFrameBytes: number) {
     this.#budget = budget
-    this.maxFrameBytes = maxFrameBytes
+    this.#maxFrameBytes = maxFrameBytes
   }
 
   /** Bytes that arrived and were not asked for yet, with what keeping them costs. */
@@ -69,6 +68,13 @@ export class FrameReader {
   /** A frame has begun and is not complete. */
   get inFrame(): boolean {
     return this.#length >= 0 || this.#lengthBytes > 0
+  }
+
+  /** The connection has sent a valid request: larger frames, and memory from another budget. Called between two frames. */
+  trust(budget: FrameBudget, maxFrameBytes: number): void {
+    if (this.#partial !== null) throw new Error('a frame is half read')
+    this.#budget = budget
+    this.#maxFrameBytes = maxFrameBytes
   }
 
   push(chunk: Buffer): void {
@@ -122,8 +128,8 @@ export class FrameReader {
     this.#lengthSoFar = 0
     this.#lengthBytes = 0
     if (length < SMALLEST_REQUEST_BYTES) throw new MoonMQError('BAD_FRAME', { reason: `a frame of ${length} bytes cannot be a request` })
-    if (length > this.maxFrameBytes) {
-      throw new MoonMQError('FRAME_TOO_LARGE', { size: length, limit: this.maxFrameBytes, setting: 'socket.request.max.bytes' })
+    if (length > this.#maxFrameBytes) {
+      throw new MoonMQError('FRAME_TOO_LARGE', { size: length, limit: this.#maxFrameBytes, setting: 'socket.request.max.bytes' })
     }
     this.#length = length
   }

@@ -5,6 +5,7 @@ import type { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { NetAddress } from '../io/net.ts'
 import type { Input } from '../schema/compile.ts'
+import type { LentMemory } from './lent-memory.ts'
 
 /**
  * How to write a handler: one file `handlers/NN-name.ts` for each API, NN its key with two digits. The file begins with a comment
@@ -67,6 +68,8 @@ export interface KafkaCall {
   readonly log: Logger
   /** The versions that are offered, for ApiVersions. */
   readonly offer: readonly ApiRange[]
+  /** Record bytes that answers hold; Fetch alone reads and moves it. */
+  readonly lent: LentMemory
   /** Calls `run` once the socket has taken the answer, or the connection is gone: where a handler gives back memory that it lent. */
   afterSent(run: () => void): void
 }

@@ -13,6 +13,7 @@ import { FrameBudget } from './frames.ts'
 import type { AnyApi } from './handler.ts'
 import { KAFKA_APIS } from './handlers/index.ts'
 import { Instruments } from './instruments.ts'
+import { LentMemory } from './lent-memory.ts'
 
 export interface KafkaDoorDeps {
   readonly broker: BrokerPorts
@@ -24,8 +25,11 @@ export interface KafkaDoorDeps {
 }
 
 export interface KafkaDoorOptions extends ConnectionLimits {
-  /** Memory of unfinished frames, over all connections. */
+  /** Memory of unfinished frames, over all connections that have sent a valid request; and over those that have not. */
   readonly maxPartialBytes: number
+  readonly maxFirstPartialBytes: number
+  /** Record bytes that answers to readers may hold, over all connections. */
+  readonly maxLentBytes: number
   /** How long requests that run may take at the end before their connections are cut. */
   readonly drainMs: number
 }
@@ -37,9 +41,11 @@ export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
   firstRequestMs: 30_000,
   maxOpenRequests: 128,
   maxOpenBytes: 32 * MIB,
-  maxWaitingBytes: 512 * KIB,
+  maxWaitingBytes: 128 * KIB,
   maxQueuedBytes: 4 * MIB,
   maxPartialBytes: 512 * MIB,
+  maxFirstPartialBytes: 64 * MIB,
+  maxLentBytes: 512 * MIB,
   drainMs: 5_000,
 }
 
@@ -54,6 +60,7 @@ export class KafkaDoor implements Door, Resource {
   readonly #connections = new Set<KafkaConnection>()
   readonly #instruments: Instruments
   readonly #budget: FrameBudget
+  readonly #firstBudget: FrameBudget
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
 
@@ -63,14 +70,17 @@ export class KafkaDoor implements Door, Resource {
     this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
     this.#budget = new FrameBudget(options.maxPartialBytes)
+    this.#firstBudget = new FrameBudget(options.maxFirstPartialBytes)
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
       log: deps.log,
       dispatch: this.dispatch,
       budget: this.#budget,
+      firstBudget: this.#firstBudget,
       principal: ANONYMOUS,
       instruments: this.#instruments,
+      lent: new LentMemory(options.maxLentBytes),
       closed: (connection, reason) => this.#forget(connection, reason),
     }
   }
@@ -81,7 +91,7 @@ export class KafkaDoor implements Door, Resource {
 
   /** Memory held by frames that have begun and are not complete. */
   get partialBytes(): number {
-    return this.#budget.takenBytes
+    return this.#budget.takenBytes + this.#firstBudget.takenBytes
   }
 
   accept(socket: NetConnection, head: Buffer, info: AcceptInfo): void {

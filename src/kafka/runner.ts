@@ -7,6 +7,7 @@ import type { NetAddress } from '../io/net.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
 import { type Answer, type KafkaCall, Later, NO_ANSWER } from './handler.ts'
 import type { Instruments } from './instruments.ts'
+import type { LentMemory } from './lent-memory.ts'
 import type { OpenReply } from './replies.ts'
 
 export interface RunnerDeps {
@@ -15,6 +16,7 @@ export interface RunnerDeps {
   readonly log: Logger
   readonly dispatch: Dispatch
   readonly instruments: Instruments
+  readonly lent: LentMemory
 }
 
 /** What the runner asks of its connection. */
@@ -42,7 +44,7 @@ export class RequestRunner {
   /** Null when the next request may start; else a promise that ends then. It never rejects. */
   run(request: DecodedRequest, context: RequestContext, reply: OpenReply): Promise<void> | null {
     const { api, version } = request.route
-    const { broker, clock, log, dispatch, instruments } = this.#deps
+    const { broker, clock, log, dispatch, instruments, lent } = this.#deps
     instruments.request(api.name)
     const call: KafkaCall = {
       version,
@@ -52,6 +54,7 @@ export class RequestRunner {
       clock,
       log,
       offer: dispatch.offer,
+      lent,
       afterSent(run) {
         if (reply.afterSent === null) reply.afterSent = [run]
         else reply.afterSent.push(run)

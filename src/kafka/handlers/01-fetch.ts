@@ -3,7 +3,7 @@
  * ids from version 13). Fetch sessions (KIP-227) are declined: every answer carries session id 0, so clients send full fetches; an
  * incremental fetch of a session that cannot exist is answered as Kafka answers one that was evicted.
  */
-import type { FetchedPartition, FetchPartition } from '../../broker/ports.ts'
+import type { Fetched, FetchedPartition, FetchPartition } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { FetchRequest, FetchResponse } from '../../schema/types.generated.ts'
@@ -37,9 +37,9 @@ export const fetch = api<FetchRequest, FetchResponse>({
       // An error in the answer is no reason to wait.
       maxWaitMs: names.includes(undefined) ? 0 : Math.max(0, request.maxWaitMs),
       minBytes: request.minBytes,
-      maxBytes: request.maxBytes,
+      maxBytes: Math.min(request.maxBytes, call.lent.allowanceBytes),
     })
-    call.afterSent(() => fetched.release())
+    lend(call, fetched)
     return { throttleTimeMs: 0, errorCode: 0, sessionId: 0, responses: responses(request, names, fetched.partitions) }
   },
   refuse: (error, request) => ({
@@ -53,6 +53,17 @@ export const fetch = api<FetchRequest, FetchResponse>({
     })),
   }),
 })
+
+/** The bytes stay with the answer until its socket took them. */
+function lend(call: KafkaCall, fetched: Fetched): void {
+  let bytes = 0
+  for (const { read } of fetched.partitions) bytes += read?.sizeBytes ?? 0
+  call.lent.lend(bytes)
+  call.afterSent(() => {
+    call.lent.giveBack(bytes)
+    fetched.release()
+  })
+}
 
 /** No session was ever given out, so whoever goes on with one must begin anew. */
 function ofLostSession(call: KafkaCall, request: FetchRequest): boolean {

@@ -8,6 +8,7 @@ import { ZERO_UUID } from '../../../src/core/uuid.ts'
 import { ByteWriter } from '../../../src/core/writer.ts'
 import type { AnyApi, KafkaCall } from '../../../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../../../src/kafka/handlers/index.ts'
+import { LentMemory } from '../../../src/kafka/lent-memory.ts'
 import type { Input } from '../../../src/schema/compile.ts'
 import { type ApiName, requestCodec, responseCodec } from '../../../src/schema/messages.ts'
 import type { Requests, Responses } from '../../../src/schema/types.generated.ts'
@@ -57,6 +58,7 @@ class Wire {
       clock: this.harness.clock,
       log: SILENT,
       offer: [],
+      lent: new LentMemory(1),
       afterSent() {},
     }
     const answering = answerOf(api, call, body)

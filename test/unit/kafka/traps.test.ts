@@ -439,6 +439,32 @@ describeTrap(18, 'advertised address', () => {
   })
 })
 
+describe('Fetch for readers that do not read', () => {
+  it('what answers hold lowers what the next may read, to one batch, and is given back', async () => {
+    const door = await testDoor({ door: { maxLentBytes: 4000 } })
+    await createTopic(door.broker, 't')
+    for (let i = 0; i < 20; i++) await produceOne(door.broker, 't', 0, batchOf(1, { valueBytes: 200 }))
+    const size = door.logs.at('t', 0).batches[0]?.bytes.length ?? 0
+    const held = (client: TestConnection) => Math.round(client.socket.take().length / size)
+    const clients = Array.from({ length: 30 }, () => door.connect())
+    const batches: number[] = []
+    for (const client of clients) {
+      client.socket.holding = true
+      client.push(requestFrame('Fetch', 11, fetchBody('t')))
+      await settle()
+      batches.push(held(client))
+    }
+    assert.equal(batches[0], Math.floor(1000 / size))
+    assert.equal(batches.at(-1), 1)
+    for (const client of clients) client.socket.drain()
+    const again = door.connect()
+    again.push(requestFrame('Fetch', 11, fetchBody('t')))
+    await settle()
+    assert.equal(held(again), batches[0])
+    assert.equal(door.logs.at('t', 0).unreleased, 0)
+  })
+})
+
 describe('Fetch that waits', () => {
   it('ends when data comes', async () => {
     const door = await doorWith('t')

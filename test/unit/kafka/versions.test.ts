@@ -8,6 +8,7 @@ import { ByteWriter } from '../../../src/core/writer.ts'
 import { Dispatch } from '../../../src/kafka/dispatch.ts'
 import type { KafkaCall } from '../../../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../../../src/kafka/handlers/index.ts'
+import { LentMemory } from '../../../src/kafka/lent-memory.ts'
 import { type ApiName, apiInfo, hasFlexibleHeader, requestCodec } from '../../../src/schema/messages.ts'
 import { batchOf, contextOf, createTopic, produceOne } from '../../support/fake-broker.ts'
 import { testDoor } from '../../support/kafka-door.ts'
@@ -23,6 +24,7 @@ function call(version: number): KafkaCall {
     clock: new SystemClock(),
     log: SILENT,
     offer: [],
+    lent: new LentMemory(1),
     afterSent() {},
   }
 }
