@@ -42,13 +42,11 @@ export function varintSize(value: number): number {
   return uvarintSize(((value << 1) ^ (value >> 31)) >>> 0)
 }
 
+/** Bytes of a zig-zag varint of 64 bits. Doubling could leave the safe integers, so the lowest bit is set apart. */
 function varlongSize(value: number): number {
-  let rest = value >= 0 ? value * 2 : -value * 2 - 1
+  let rest = Math.floor((value < 0 ? -(value + 1) : value) / 64)
   let size = 1
-  while (rest >= 0x80) {
-    rest = Math.floor(rest / 128)
-    size++
-  }
+  for (; rest > 0; rest = Math.floor(rest / 128)) size++
   return size
 }
 
@@ -64,13 +62,15 @@ function writeVarint(bytes: Buffer, value: number, position: number): number {
 }
 
 function writeVarlong(bytes: Buffer, value: number, position: number): number {
-  let rest = value >= 0 ? value * 2 : -value * 2 - 1
+  const half = value < 0 ? -(value + 1) : value
+  let group = (half % 64) * 2 + (value < 0 ? 1 : 0)
+  let rest = Math.floor(half / 64)
   let at = position
-  while (rest >= 0x80) {
-    bytes[at++] = (rest % 128) | 0x80
-    rest = Math.floor(rest / 128)
+  for (; rest > 0; rest = Math.floor(rest / 128)) {
+    bytes[at++] = group | 0x80
+    group = rest % 128
   }
-  bytes[at++] = rest
+  bytes[at++] = group
   return at
 }
 
@@ -148,6 +148,9 @@ export function buildBatch(records: readonly NewRecord[], options: BatchOptions 
     const record = records[i] as NewRecord
     if (!Number.isSafeInteger(record.timestampMs))
       throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: record.timestampMs, reason: 'it is beyond 2^53' })
+    if (!Number.isSafeInteger(record.timestampMs - baseTimestampMs)) {
+      throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: record.timestampMs, reason: `it is too far from ${baseTimestampMs}` })
+    }
     lastDelta = record.offsetDelta ?? i
     const size = bodySize(record, record.timestampMs - baseTimestampMs, lastDelta)
     sizes[i] = size
