@@ -1,5 +1,7 @@
+import { MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
-import { ConsumerSession } from './consume/consumer-session.ts'
+import { type ConsumerDeps, ConsumerSession } from './consume/consumer-session.ts'
+import { PartialSections } from './consume/partial-sections.ts'
 import { RecordReader } from './consume/record-reader.ts'
 import type { RequestContext } from './context.ts'
 import type {
@@ -20,11 +22,14 @@ import type { Inflater } from './produce/inflater.ts'
 import type { RecordProducer } from './produce/record-producer.ts'
 import type { Partitions } from './topics/partitions.ts'
 
+/** Memory for batches of which somebody has read a part. */
+const PARTIAL_BYTES = 16 * MIB
+
 /** The broker for doors that speak of records. */
 export class Records implements RecordPort {
   readonly #producer: RecordProducer
   readonly #reader: RecordReader
-  readonly #deps: { partitions: Partitions; groups: GroupPort; inflater: Inflater; log: Logger }
+  readonly #deps: ConsumerDeps
 
   constructor(deps: {
     partitions: Partitions
@@ -34,9 +39,10 @@ export class Records implements RecordPort {
     fetch: FetchPort
     producer: RecordProducer
   }) {
-    this.#deps = deps
+    const { partitions, groups, inflater, log, fetch } = deps
+    this.#deps = { partitions, groups, inflater, log, partial: new PartialSections({ maxBytes: PARTIAL_BYTES }) }
     this.#producer = deps.producer
-    this.#reader = new RecordReader(deps)
+    this.#reader = new RecordReader({ ...this.#deps, fetch })
   }
 
   produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]> {

@@ -6,9 +6,8 @@ import type { Uuid } from '../../core/uuid.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { CommitOffsets, ConsumerOptions, ConsumerRound, DeliveredRecord, GroupPort, RecordConsumer } from '../ports.ts'
-import type { Inflater } from '../produce/inflater.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
-import { type Decoded, decodeRecords } from './decode.ts'
+import { type DecodeDeps, type Decoded, decodeRecords } from './decode.ts'
 
 /** Bytes read from a log at once: enough for many records, little enough to be thrown away when a poll wants few. */
 const LEAST_READ_BYTES = 16 * 1024
@@ -30,10 +29,9 @@ interface Taken {
   readonly nextOffset: number
 }
 
-export interface ConsumerDeps {
+export interface ConsumerDeps extends DecodeDeps {
   readonly partitions: Partitions
   readonly groups: GroupPort
-  readonly inflater: Inflater
   readonly log: Logger
 }
 
@@ -215,7 +213,7 @@ export class ConsumerSession implements RecordConsumer {
     })
     const read = reading instanceof Promise ? await reading : reading
     state.releases.push(() => read.release())
-    return decodeRecords(this.#deps.inflater, {
+    return decodeRecords(this.#deps, {
       topic: served.topic.name,
       partition: served.partition,
       buffers: read.buffers,

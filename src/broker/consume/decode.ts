@@ -1,11 +1,17 @@
 import { MoonMQError } from '../../core/errors.ts'
 import type { IsolationLevel } from '../../core/types.ts'
-import { type BatchHeader, isControl, isTransactional, lastOffset, nextOffset, readBatchHeader } from '../../record/batch.ts'
+import { type BatchHeader, codecOf, isControl, isTransactional, lastOffset, nextOffset, readBatchHeader } from '../../record/batch.ts'
 import { readControlKind } from '../../record/control.ts'
 import { RecordCursor } from '../../record/record.ts'
 import type { AbortedTransaction } from '../../storage/types.ts'
 import type { DeliveredRecord } from '../ports.ts'
 import type { Inflater } from '../produce/inflater.ts'
+import type { PartialSections } from './partial-sections.ts'
+
+export interface DecodeDeps {
+  readonly inflater: Inflater
+  readonly partial: PartialSections
+}
 
 /** What a reader takes from one read of one partition. */
 export interface DecodeRequest {
@@ -64,7 +70,7 @@ function isAbort(section: Buffer, header: BatchHeader): boolean {
 }
 
 /** Decodes batches that were read, as far as the limits allow. Throws CORRUPT_BATCH, INVALID_RECORD for bytes that the log let through. */
-export async function decodeRecords(inflater: Inflater, request: DecodeRequest): Promise<Decoded> {
+export async function decodeRecords(deps: DecodeDeps, request: DecodeRequest): Promise<Decoded> {
   const decoded: Decoded = { records: [], bytes: 0, nextOffset: request.fromOffset, tooLarge: null, full: false }
   const filter = new AbortedFilter(request.aborted)
   for (const bytes of request.buffers) {
@@ -73,10 +79,15 @@ export async function decodeRecords(inflater: Inflater, request: DecodeRequest):
       const batch = bytes.subarray(position, position + header.sizeBytes)
       position += header.sizeBytes
       if (nextOffset(header) <= request.fromOffset) continue
-      const section = inflater.section(batch, header)
+      const isPacked = codecOf(header) !== 0
+      const kept = isPacked ? deps.partial.take(request.topic, request.partition, header) : undefined
+      const section = kept ?? deps.inflater.section(batch, header)
       const plain = section instanceof Promise ? await section : section
       if (!filter.hides(header, () => plain)) takeRecords(plain, header, request, decoded)
-      if (decoded.full || decoded.tooLarge !== null) return decoded
+      if (decoded.full || decoded.tooLarge !== null) {
+        if (isPacked) deps.partial.put(request.topic, request.partition, header, plain)
+        return decoded
+      }
       decoded.nextOffset = nextOffset(header)
     }
   }

@@ -9,8 +9,7 @@ import type {
   RecordsRead,
   TopicRead,
 } from '../ports.ts'
-import type { Inflater } from '../produce/inflater.ts'
-import { decodeRecords } from './decode.ts'
+import { type DecodeDeps, decodeRecords } from './decode.ts'
 
 /** What is left of the limits of an answer. */
 interface Room {
@@ -21,11 +20,11 @@ interface Room {
 /** Reads without a group, through the same fetch as Kafka's clients. */
 export class RecordReader {
   readonly #fetch: FetchPort
-  readonly #inflater: Inflater
+  readonly #decoding: DecodeDeps
 
-  constructor(deps: { fetch: FetchPort; inflater: Inflater }) {
+  constructor(deps: DecodeDeps & { readonly fetch: FetchPort }) {
     this.#fetch = deps.fetch
-    this.#inflater = deps.inflater
+    this.#decoding = deps
   }
 
   async read(context: RequestContext, request: ReadRecordsRequest): Promise<RecordsRead> {
@@ -76,7 +75,7 @@ export class RecordReader {
       return { ...bounds, error: null, records: [], nextOffset: offset }
     }
     try {
-      const decoded = await decodeRecords(this.#inflater, {
+      const decoded = await decodeRecords(this.#decoding, {
         topic,
         partition,
         buffers: read.buffers,

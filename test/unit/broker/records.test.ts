@@ -346,6 +346,27 @@ describe('records: consumer (spec 7.1)', () => {
     await round.commit()
   })
 
+  it('inflates a batch once, however many polls it takes to read it', async () => {
+    const fake = await orders()
+    const compress = (codec: number, bytes: Buffer) => fake.codecs.deflate(codec, bytes)
+    const records = Array.from({ length: 20 }, (_, i) => ({ key: null, value: Buffer.from(`v${i}`), timestampMs: NOW_MS }))
+    for (let i = 0; i < 2; i++) await produceOne(fake.broker, 'orders', 0, buildBatch(records, { codec: 1, compress }))
+    const consumer = await consuming(fake)
+    let inflated = 0
+    const inflate = fake.codecs.inflate.bind(fake.codecs)
+    fake.codecs.inflate = (codec, bytes, maxBytes) => {
+      inflated++
+      return inflate(codec, bytes, maxBytes)
+    }
+    const seen: (string | undefined)[] = []
+    for (let i = 0; i < 14; i++) seen.push(...values(await consumer.poll(3, 1000)))
+    assert.deepEqual(
+      seen,
+      [...records, ...records].map((each) => each.value.toString()),
+    )
+    assert.equal(inflated, 2)
+  })
+
   it('bytes of a round are bounded, but one record always comes', async () => {
     const fake = await orders()
     await fill(fake.broker, 0, ['x'.repeat(300), 'y'.repeat(300), 'z'])
