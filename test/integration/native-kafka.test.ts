@@ -26,7 +26,13 @@ test('what Kafka clients write is read natively: nulls, big values, headers, com
   const producer = kafkaClient(broker.address, 'writer').producer()
   await producer.connect()
   try {
-    await producer.send({ topic: 't', messages: [{ key: 'k', value: null }, { value: big, headers: { h: 'x', many: ['1', '2'] } }] })
+    await producer.send({
+      topic: 't',
+      messages: [
+        { key: 'k', value: null },
+        { value: big, headers: { h: 'x', many: ['1', '2'] } },
+      ],
+    })
     const zipped = Array.from({ length: 100 }, (_, i) => ({ key: `${i}`, value: `value ${i}` }))
     await producer.send({ topic: 't', compression: CompressionTypes.GZIP, messages: zipped })
   } finally {
