@@ -90,6 +90,11 @@ export class KafkaConnection implements NetHandlers {
     })
   }
 
+  /** Bytes of answers that the system has not taken yet. */
+  get pendingBytes(): number {
+    return this.#closed ? 0 : this.#socket.queuedBytes
+  }
+
   /** Begins with the bytes that the listener has read already. */
   start(head: Buffer): void {
     this.#armTimer(this.#limits.firstRequestMs)

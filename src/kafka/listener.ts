@@ -51,6 +51,8 @@ export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
 
 const ANONYMOUS = 'User:ANONYMOUS'
 
+const PROTOCOL = { protocol: 'kafka' }
+
 /** The Kafka door: owns every Kafka connection from the listener's hands to its end. */
 export class KafkaDoor implements Door, Resource {
   readonly dispatch: Dispatch
@@ -61,6 +63,7 @@ export class KafkaDoor implements Door, Resource {
   readonly #instruments: Instruments
   readonly #budget: FrameBudget
   readonly #firstBudget: FrameBudget
+  readonly #unobserve: readonly (() => void)[]
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
 
@@ -71,6 +74,11 @@ export class KafkaDoor implements Door, Resource {
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
     this.#budget = new FrameBudget(options.maxPartialBytes)
     this.#firstBudget = new FrameBudget(options.maxFirstPartialBytes)
+    const pending = () => [...this.#connections].map((connection) => connection.pendingBytes)
+    this.#unobserve = [
+      deps.metrics.observed('moonmq_pending_bytes', () => pending().reduce((sum, bytes) => sum + bytes, 0), PROTOCOL),
+      deps.metrics.observed('moonmq_pending_bytes_max', () => Math.max(0, ...pending()), PROTOCOL),
+    ]
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
@@ -114,6 +122,7 @@ export class KafkaDoor implements Door, Resource {
   }
 
   async #close(): Promise<void> {
+    for (const stop of this.#unobserve) stop()
     if (this.#connections.size === 0) return
     const deadline = this.#deps.clock.setTimer(
       this.#options.drainMs,

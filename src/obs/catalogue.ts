@@ -24,8 +24,8 @@ function seconds(name: string, labels: readonly string[], help: string): MetricR
 }
 
 /**
- * No label has a value that a client chooses freely: `topic` is set only for topics that exist and goes with the topic, and
- * nothing is labelled by connection or by client.
+ * Nothing is labelled by connection or by client. `topic` is set only for topics that exist and goes with the topic; `group` only for groups
+ * with committed offsets.
  */
 export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_build_info', ['version', 'commit'], 'Always 1; the labels say what runs'),
@@ -40,8 +40,8 @@ export const METRICS: readonly MetricRow[] = [
   counter('moonmq_connections_refused_total', ['reason'], 'Connections refused: total, descriptors, per_address'),
   counter('moonmq_connections_refused_fd_total', [], 'Connections refused because file descriptors ran short'),
   seconds('moonmq_connection_duration_seconds', [], 'How long a connection was open'),
-  gauge('moonmq_pending_bytes', [], 'Bytes waiting to be sent, all connections together'),
-  gauge('moonmq_pending_bytes_max', [], 'Bytes waiting to be sent on the connection with the most'),
+  gauge('moonmq_pending_bytes', ['protocol'], 'Bytes waiting to be sent, all connections together'),
+  gauge('moonmq_pending_bytes_max', ['protocol'], 'Bytes waiting to be sent on the connection with the most'),
 
   counter('moonmq_frames_received_total', ['op'], 'Native frames received, by opcode'),
   counter('moonmq_frames_sent_total', [], 'Native frames sent'),
@@ -68,7 +68,6 @@ export const METRICS: readonly MetricRow[] = [
   counter('moonmq_segment_rolls_total', ['topic'], 'Segments begun after a full or old one'),
   seconds('moonmq_fsync_duration_seconds', [], 'Time of one sync of a log file'),
   counter('moonmq_fsync_total', [], 'Syncs of log files'),
-  gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),
   counter('moonmq_storage_failures_total', ['topic'], 'Logs closed after a failed write or sync'),
   counter('moonmq_producers_expired_total', [], 'Idempotent producers forgotten after silence'),
 

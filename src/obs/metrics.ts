@@ -48,9 +48,13 @@ class ObservedSeries {
 
 type Series = NumberSeries | HistogramSeries | ObservedSeries
 
+type Collector = () => Iterable<{ readonly labels: Labels; readonly value: number }>
+
 interface Family {
   readonly row: MetricRow
   readonly series: Map<string, { readonly labels: Labels; readonly series: Series }>
+  /** Give further series at each look. */
+  readonly collectors: Set<Collector>
   /** Counts for all label values beyond the bound; never shown. */
   readonly overflow: Series
 }
@@ -70,7 +74,7 @@ export class MetricsRegistry implements Metrics {
   readonly #families = new Map<string, Family>()
 
   constructor(rows: readonly MetricRow[] = METRICS) {
-    for (const row of rows) this.#families.set(row.name, { row, series: new Map(), overflow: newSeries(row) })
+    for (const row of rows) this.#families.set(row.name, { row, series: new Map(), collectors: new Set(), overflow: newSeries(row) })
   }
 
   counter(name: string, labels: Labels = {}): Counter {
@@ -106,6 +110,12 @@ export class MetricsRegistry implements Metrics {
     }
   }
 
+  collected(name: string, read: Collector): () => void {
+    const { collectors } = this.#family(name, 'gauge')
+    collectors.add(read)
+    return () => collectors.delete(read)
+  }
+
   forget(labels: Labels): void {
     const wanted = Object.entries(labels)
     for (const family of this.#families.values()) {
@@ -115,13 +125,16 @@ export class MetricsRegistry implements Metrics {
     }
   }
 
-  /** Every row with the samples that it has now, in the order of the catalogue. */
-  *families(): Generator<{ readonly row: MetricRow; readonly samples: readonly Sample[] }> {
-    for (const { row, series } of this.#families.values()) {
-      const samples: Sample[] = []
-      for (const entry of series.values()) samples.push(...samplesOf(entry.labels, entry.series))
-      yield { row, samples }
-    }
+  /** In the order of the catalogue. */
+  rows(): MetricRow[] {
+    return [...this.#families.values()].map((family) => family.row)
+  }
+
+  /** What a metric shows now; collectors are asked. */
+  samples(name: string): readonly Sample[] {
+    const family = this.#families.get(name)
+    assert(family !== undefined, `the metric ${name} is in the catalogue`)
+    return this.#samples(family)
   }
 
   #series(name: string, type: MetricRow['type'], labels: Labels): Series {
@@ -143,6 +156,22 @@ export class MetricsRegistry implements Metrics {
     assert(family !== undefined, `the metric ${name} is in the catalogue`)
     assert(family.row.type === type, `the metric ${name} is a ${family.row.type}, not a ${type}`)
     return family
+  }
+
+  #samples({ row, series, collectors }: Family): Sample[] {
+    const samples: Sample[] = []
+    for (const entry of series.values()) samples.push(...samplesOf(entry.labels, entry.series))
+    for (const read of collectors) {
+      for (const { labels, value } of read()) {
+        if (samples.length >= MAX_SERIES) {
+          this.#noteDropped()
+          return samples
+        }
+        keyOf(row, labels)
+        samples.push({ suffix: '', labels, value })
+      }
+    }
+    return samples
   }
 
   #noteDropped(): void {

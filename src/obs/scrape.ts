@@ -60,18 +60,14 @@ export class Scrape {
     const client = promClient(await this.#loader.load('prom-client'))
     const rendering = new client.Registry()
     if (this.#options.processMetrics) client.collectDefaultMetrics({ register: rendering })
-    for (const { row } of this.#registry.families()) {
-      const { name, help, type } = row
+    for (const { name, help, type } of this.#registry.rows()) {
       rendering.registerMetric({ name, help, type, get: async () => ({ name, help, type, values: this.#values(name) }) })
     }
     return rendering
   }
 
   #values(name: string): object[] {
-    for (const { row, samples } of this.#registry.families()) {
-      if (row.name === name) return samples.map((sample) => promValue(name, sample))
-    }
-    return []
+    return this.#registry.samples(name).map((sample) => promValue(name, sample))
   }
 }
 

@@ -1,3 +1,4 @@
+import { BrokerSettings } from '../broker/settings.ts'
 import { resolveTopicSettings } from '../broker/topics/topic-settings.ts'
 import type { Metrics } from '../core/counters.ts'
 import type { MoonMQError } from '../core/errors.ts'
@@ -51,7 +52,12 @@ export class Data implements Resource {
     const { folder, nodeId } = options
     const logs = await LogManager.open(
       { disk, clock, log, host, metrics, codecs },
-      { dataFolder: folder, groupCommit: options.groupCommit, maxOpenFiles: options.maxOpenFiles },
+      {
+        dataFolder: folder,
+        groupCommit: options.groupCommit,
+        maxOpenFiles: options.maxOpenFiles,
+        producers: { expirationMs: new BrokerSettings(options.kafka).number('producer.id.expiration.ms') },
+      },
     )
     try {
       const { clusterId } = await openIdentity({ disk, random }, { folder, nodeId })

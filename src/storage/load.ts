@@ -17,7 +17,7 @@ import {
 import type { HandleCache } from './handles.ts'
 import type { OffsetEntry } from './offset-index.ts'
 import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
-import { ProducerState } from './producer-state.ts'
+import { ProducerState, type ProducerStateOptions } from './producer-state.ts'
 import { type CutReport, foldBatch, type RecoverDeps, recoverSegments } from './recovery.ts'
 import { scanBatches } from './scan.ts'
 import { Segment } from './segment.ts'
@@ -26,6 +26,7 @@ import type { ProducerEntry } from './types.ts'
 export interface LoadDeps extends RecoverDeps {
   readonly handles: HandleCache
   readonly clock: Clock
+  readonly producerOptions?: ProducerStateOptions
 }
 
 export interface LoadOptions extends TopicPartition {
@@ -103,7 +104,7 @@ function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
   }
   const baseOffset = Math.max(logStartOffset, recoveryPoint)
   const segment = Segment.create(deps, { folder, baseOffset, createdMs: deps.clock.nowMs() })
-  const producers = new ProducerState(deps)
+  const producers = new ProducerState(deps, deps.producerOptions)
   producers.clear(baseOffset)
   return {
     segments: [segment],
@@ -180,7 +181,7 @@ async function loadClean(
   for (const kind of ['index', 'timeindex'] as const) if (!names.has(segmentFileName(active.baseOffset, kind))) return null
   if (!(await readEnd(deps, options, active, epochs))) return null
   active.isFinished = false
-  const producers = new ProducerState(deps)
+  const producers = new ProducerState(deps, deps.producerOptions)
   const snapshot = await findSnapshot(deps, options, names)
   if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
   if (snapshot?.endOffset !== options.recoveryPoint) {
@@ -253,7 +254,7 @@ async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly num
   const segments = await openSegments(deps, options.folder, bases, fromIndex)
   const from = segments[fromIndex] as Segment
   const snapshot = await loadProducerSnapshot(deps, { directory: options.folder, maxOffset: from.baseOffset })
-  const producers = new ProducerState(deps)
+  const producers = new ProducerState(deps, deps.producerOptions)
   if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
   const state = { producers, epochs }
   await foldFrom(deps, options, segments.slice(0, fromIndex), state, snapshot?.endOffset ?? 0, from.baseOffset)

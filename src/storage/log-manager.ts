@@ -18,6 +18,7 @@ import { HandleCache } from './handles.ts'
 import { createLogFolder, folderTopicId } from './load.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { type LogDeps, PartitionLog } from './partition-log.ts'
+import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
 import { Reopener } from './reopener.ts'
 import { TailMemory } from './tail.ts'
 import type { LogConfig } from './types.ts'
@@ -41,6 +42,8 @@ export interface LogManagerOptions {
   /** Memory kept for reading files. */
   readonly poolBytes?: number
   readonly groupCommit?: Partial<GroupCommitOptions>
+  /** How long and how many idempotent producers a partition remembers. */
+  readonly producers?: Partial<ProducerStateOptions>
   /** How often recovery points are saved, and so how much recovery reads after a crash. */
   readonly checkpointIntervalMs?: number
   /** Whether the machine lost power since the last write. By default told by the boot id in the lock file that was left. */
@@ -127,6 +130,8 @@ export class LogManager implements Resource {
         maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
       }),
       codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
+      ...(deps.metrics === undefined ? {} : { metrics: deps.metrics }),
+      producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     this.#reopener = new Reopener({ disk, clock, log })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
@@ -263,7 +268,10 @@ export class LogManager implements Resource {
   checkpoint(): Promise<void> {
     return this.#checkpoints.run(async () => {
       await this.#saveOffsets()
-      for (const log of this.#logs.values()) await log.deleteBelowStart()
+      for (const log of this.#logs.values()) {
+        log.expireProducers()
+        await log.deleteBelowStart()
+      }
     })
   }
 

@@ -1,5 +1,6 @@
 import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Metrics } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
@@ -21,7 +22,7 @@ import { LogDurability } from './log-durability.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, producerSnapshotName, removeOldProducerSnapshots, writeProducerSnapshot } from './producer-snapshot.ts'
-import { type ProducerState, readEndTransaction } from './producer-state.ts'
+import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
 import type { CutReport } from './recovery.ts'
 import { Segment } from './segment.ts'
 import { Tail, type TailMemory } from './tail.ts'
@@ -51,6 +52,8 @@ export interface LogDeps {
   readonly pool: BufferPool
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
+  readonly metrics?: Metrics
+  readonly producerOptions?: ProducerStateOptions
 }
 
 export interface LogOptions {
@@ -303,6 +306,7 @@ export class PartitionLog implements Log, ReadableLog {
   #roll(baseOffset: number, nowMs: number): void {
     const old = this.#active
     const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
+    this.#deps.metrics?.counter('moonmq_segment_rolls_total', { topic: this.topic }).add()
     this.#segments.push(segment)
     this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
@@ -362,6 +366,13 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#durability.whenSynced(offset)
   }
 
+  /** Forgets idempotent producers that were silent for longer than the settings allow; nothing of them is on disk but their batches. */
+  expireProducers(): void {
+    if (this.#state !== 'online') return
+    const expired = this.#producers.expire()
+    if (expired > 0) this.#deps.metrics?.counter('moonmq_producers_expired_total').add(expired)
+  }
+
   // ---- failing ------------------------------------------------------------------------------------------------------------
 
   #fail(error: unknown): void {
@@ -372,6 +383,7 @@ export class PartitionLog implements Log, ReadableLog {
       partition: this.partition,
       error,
     })
+    this.#deps.metrics?.counter('moonmq_storage_failures_total', { topic: this.topic }).add()
     this.#tell('state')
     this.#options.onFailed?.(this, error)
   }

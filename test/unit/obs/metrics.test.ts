@@ -25,8 +25,7 @@ function countingLoader() {
 }
 
 function samples(registry: MetricsRegistry, name: string): unknown[] {
-  for (const { row, samples } of registry.families()) if (row.name === name) return samples.map((s) => [s.suffix, s.labels, s.value])
-  return []
+  return registry.samples(name).map((sample) => [sample.suffix, sample.labels, sample.value])
 }
 
 test('the same name and labels give the same instrument', () => {
@@ -72,6 +71,16 @@ test('an observed gauge is asked at each look, and can be taken away', () => {
   assert.deepEqual(samples(registry, 'moonmq_b'), [['', {}, 9]])
   second()
   assert.deepEqual(samples(registry, 'moonmq_b'), [])
+})
+
+test('a collector gives its series at each look', () => {
+  const registry = new MetricsRegistry([{ name: 'moonmq_lag', type: 'gauge', labels: ['group'], help: 'L' }])
+  let lag = 3
+  const stop = registry.collected('moonmq_lag', () => [{ labels: { group: 'g' }, value: lag }])
+  lag = 4
+  assert.deepEqual(samples(registry, 'moonmq_lag'), [['', { group: 'g' }, 4]])
+  stop()
+  assert.deepEqual(samples(registry, 'moonmq_lag'), [])
 })
 
 test('what belongs to a topic goes with it', () => {
