@@ -1,11 +1,20 @@
+import { createReadStream } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { showConfig } from './commands/config.ts'
+import { consume } from './commands/consume.ts'
+import { demo } from './commands/demo.ts'
+import { produce } from './commands/produce.ts'
+import { createTopic, deleteTopic, describeTopic, growTopic, listTopics } from './commands/topic.ts'
 import { validate } from './commands/validate.ts'
 import { showVersion } from './commands/version.ts'
+import { DEFAULT_BROKER } from './connect.ts'
 import { type CliContext, EXIT } from './context.ts'
+
+const collect = (value: string, before: readonly string[]) => [...before, value]
 
 const EXIT_HELP = `
 Exit codes: 0 done, 1 failed, 2 called wrongly, 3 not found, 5 cannot reach the broker, 6 conflict, 130 interrupted.
+The broker is --broker, else MOONMQ_BROKER, else ${DEFAULT_BROKER}.
 `
 
 /** Every command but `start`. Resolves to the exit code. */
@@ -18,12 +27,22 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
     .description('MoonMQ: a durable message broker. Without a command it starts the broker.')
     .addHelpText('after', EXIT_HELP)
   program.command('start').description('start the broker; see moonmq start --help')
+  addTopicCommands(context, program, run)
+  addProduce(context, program, run)
+  addConsume(context, program, run)
   base(program.command('validate'), context)
     .description('check a stopped or copied data folder byte by byte')
     .argument('[folder]', 'data folder', './moonmq-data')
     .option('--data <folder>', 'the same, as an option')
     .option('--json', 'print the result as JSON')
     .action((folder: string, options: { data?: string; json?: boolean }) => run(validate(context, options.data ?? folder, options)))
+  base(program.command('demo'), context)
+    .description('create a topic, produce by key, consume merged by time, check the bytes at rest')
+    .option('-b, --broker <host:port>', 'use this broker instead of a fresh one')
+    .option('--data <folder>', 'with --broker: its data folder, to check it at the end')
+    .option('--messages <n>', 'how many messages', '30')
+    .option('--json', 'print each step as JSON')
+    .action((options) => run(demo(context, options)))
   base(program.command('config'), context)
     .description('show the settings in force, with where each value came from')
     .argument('[action]', 'show', 'show')
@@ -53,4 +72,71 @@ function base(command: Command, context: CliContext): Command {
     .exitOverride()
     .configureOutput({ writeOut: (text) => context.out(text), writeErr: (text) => context.err(text) })
     .showHelpAfterError('(moonmq help shows the commands)')
+}
+
+function connected(command: Command, context: CliContext): Command {
+  return base(command, context)
+    .option('-b, --broker <host:port>', `broker (default: MOONMQ_BROKER or ${DEFAULT_BROKER})`)
+    .option('--timeout <seconds>', 'time for each request', '10')
+    .option('--json', 'print JSON, one object a line')
+}
+
+function addTopicCommands(context: CliContext, program: Command, run: Run): void {
+  const topic = base(program.command('topic'), context).description('create, list, describe, grow and delete topics')
+  connected(topic.command('create'), context)
+    .argument('<name>')
+    .option('-p, --partitions <n>', 'number of partitions', '1')
+    .option('-c, --config <key=value>', 'topic setting, repeatable', collect, [])
+    .option('--if-not-exists', 'an existing topic is no error')
+    .action((name: string, options) => run(createTopic(context, name, options)))
+  connected(topic.command('list'), context)
+    .alias('ls')
+    .action((options) => run(listTopics(context, options)))
+  connected(topic.command('describe'), context)
+    .argument('<name>')
+    .action((name: string, options) => run(describeTopic(context, name, options)))
+  connected(topic.command('grow'), context)
+    .description('raise the number of partitions')
+    .argument('<name>')
+    .requiredOption('-p, --partitions <n>', 'the new number of partitions')
+    .action((name: string, options) => run(growTopic(context, name, options)))
+  connected(topic.command('delete'), context)
+    .alias('rm')
+    .argument('<name>')
+    .option('--yes', 'do it')
+    .action((name: string, options) => run(deleteTopic(context, name, options)))
+}
+
+function addProduce(context: CliContext, program: Command, run: Run): void {
+  connected(program.command('produce'), context)
+    .description('write records: arguments, a file, or standard input, one a line')
+    .argument('<topic>')
+    .argument('[records...]', 'key:value, a value, or a JSON object with "value" and maybe "key", "headers", "partition"')
+    .option('-k, --key <key>', 'key of every record')
+    .option('-p, --partition <n>', 'partition of every record')
+    .option('-H, --header <name:value>', 'header of every record, repeatable', collect, [])
+    .option('-f, --file <path>', 'read lines from a file')
+    .option('--acks <acks>', 'none, leader or all', 'leader')
+    .option('--separator <text>', 'between key and value', ':')
+    .option('--raw', 'each line is a value, nothing is taken apart')
+    .option('--json-input', 'each line must be a JSON object with "value"')
+    .option('-q, --quiet', 'print errors only')
+    .action((topic: string, records: string[], options) =>
+      run(produce(context, topic, records, { ...options, openFile: (path: string) => createReadStream(path) })),
+    )
+}
+
+function addConsume(context: CliContext, program: Command, run: Run): void {
+  connected(program.command('consume'), context)
+    .description('read records: every partition merged by timestamp, one partition, or as a group')
+    .argument('<topic>')
+    .option('--all', 'every partition, merged by timestamp (the default)')
+    .option('-p, --partition <n>', 'one partition')
+    .option('-o, --offset <n>', 'with --partition: where to begin')
+    .option('-g, --group <id>', 'go on from the committed offsets of this group and commit what was printed')
+    .option('--from <where>', 'earliest, latest, a time (2026-01-31T12:00:00Z) or an age (10m)')
+    .option('--follow', 'wait for new records until interrupted')
+    .option('-n, --max <n>', 'end after this many records')
+    .option('--read-committed', 'leave out records of open and aborted transactions')
+    .action((topic: string, options) => run(consume(context, topic, { ...options, nowMs: () => Date.now() })))
 }

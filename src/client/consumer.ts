@@ -104,7 +104,8 @@ export class GroupConsumer implements Consumer {
     let checkedMs = this.#clock.monotonicMs()
     let next = ahead(this.#poll())
     for (;;) {
-      const { records } = await next
+      const { records, moved } = await next
+      if (!moved && this.#options.endWhenIdle === true) return
       if (this.#clock.monotonicMs() - checkedMs >= GROWTH_MS) {
         await this.#findPositions()
         checkedMs = this.#clock.monotonicMs()
@@ -130,7 +131,7 @@ export class GroupConsumer implements Consumer {
       return { records: [], moved: false }
     }
     rounds.push(await last.read(rounds.some((round) => round.moved) ? 0 : idleMs))
-    return { records: rounds.flatMap((round) => round.records), moved: true }
+    return { records: rounds.flatMap((round) => round.records), moved: rounds.some((round) => round.moved) }
   }
 
   /** Where the group is in partitions that are new here. */

@@ -97,6 +97,6 @@ export class BrokerProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill()
-    await rm(join(this.dataDir, '..'), { recursive: true, force: true })
+    if (process.env['KEEP_DATA'] === undefined) await rm(join(this.dataDir, '..'), { recursive: true, force: true })
   }
 }

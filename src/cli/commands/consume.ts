@@ -1,0 +1,131 @@
+import type { Client, ClientRecord, StartPosition } from '../../client/types.ts'
+import type { IsolationLevel } from '../../core/types.ts'
+import { type ConnectOptions, withClient } from '../connect.ts'
+import { type CliContext, EXIT, UsageError } from '../context.ts'
+import { mergeByTimestamp } from '../merge.ts'
+import { jsonBytes, printJson, shown, styled } from '../output.ts'
+import { parseFrom, parseWhole } from '../parse.ts'
+
+export interface ConsumeOptions extends ConnectOptions {
+  readonly partition?: string
+  readonly offset?: string
+  readonly group?: string
+  readonly all?: boolean
+  readonly from?: string
+  readonly follow?: boolean
+  readonly max?: string
+  readonly readCommitted?: boolean
+  readonly json?: boolean
+  /** Wall time, for `--from 10m`; given by the program. */
+  readonly nowMs: () => number
+}
+
+/** Reads a topic: as a group, one partition from an offset, or all partitions merged by timestamp (the default). */
+export function consume(context: CliContext, topic: string, options: ConsumeOptions): Promise<number> {
+  const plan = readPlan(options)
+  const max = options.max === undefined ? Number.POSITIVE_INFINITY : parseWhole(options.max, '--max', 0)
+  return withClient(context, options, async (client) => {
+    let count = 0
+    if (max > 0) {
+      for await (const record of records(client, topic, plan, context.signal)) {
+        print(context, record, options.json === true)
+        if (++count >= max) break
+      }
+    }
+    if (count === 0 && !options.json) context.err(`no records in ${topic} there\n`)
+    return EXIT.done
+  })
+}
+
+interface ReadPlan {
+  readonly group: string | null
+  readonly partition: number | null
+  readonly from: StartPosition
+  readonly follow: boolean
+  readonly isolation: IsolationLevel
+}
+
+function readPlan(options: ConsumeOptions): ReadPlan {
+  const chosen = [
+    options.group !== undefined && '--group',
+    options.partition !== undefined && '--partition',
+    options.all && '--all',
+  ].filter(Boolean)
+  if (chosen.length > 1) throw new UsageError(`${chosen.join(' and ')} exclude each other`)
+  if (options.offset !== undefined && options.partition === undefined) throw new UsageError('--offset needs --partition')
+  if (options.offset !== undefined && options.from !== undefined) throw new UsageError('--offset and --from exclude each other')
+  if (options.group !== undefined && options.from !== undefined) {
+    throw new UsageError('a group goes on from its committed offsets; --from is for reading without a group')
+  }
+  const from =
+    options.offset === undefined
+      ? parseFrom(options.from ?? 'earliest', options.nowMs())
+      : { offset: parseWhole(options.offset, '--offset') }
+  return {
+    group: options.group ?? null,
+    partition: options.partition === undefined ? null : parseWhole(options.partition, '--partition'),
+    from,
+    follow: options.follow === true,
+    isolation: options.readCommitted ? 'read_committed' : 'read_uncommitted',
+  }
+}
+
+async function* records(client: Client, topic: string, plan: ReadPlan, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+  if (plan.group !== null) {
+    await using consumer = client.consumer({
+      group: plan.group,
+      topics: [topic],
+      isolation: plan.isolation,
+      endWhenIdle: !plan.follow,
+      signal,
+    })
+    yield* consumer
+    return
+  }
+  if (plan.partition !== null) {
+    await using reader = client.reader({
+      topic,
+      partitions: [plan.partition],
+      from: plan.from,
+      follow: plan.follow,
+      isolation: plan.isolation,
+      signal,
+    })
+    yield* reader
+    return
+  }
+  const { partitions } = await client.admin.describeTopic(topic)
+  const positions = new Map<number, number>()
+  const readers = partitions.map(({ partition }) =>
+    client.reader({ topic, partitions: [partition], from: plan.from, isolation: plan.isolation, signal }),
+  )
+  for await (const record of mergeByTimestamp(readers)) {
+    positions.set(record.partition, record.offset + 1)
+    yield record
+  }
+  if (!plan.follow) return
+  // What was there is merged; what comes now is shown as it comes. A partition without records begins where the reader found nothing.
+  for (const { partition, highWatermark } of partitions) if (!positions.has(partition)) positions.set(partition, highWatermark)
+  await using reader = client.reader({ topic, positions, follow: true, isolation: plan.isolation, signal })
+  yield* reader
+}
+
+function print(context: CliContext, record: ClientRecord, json: boolean): void {
+  const { topic, partition, offset, timestampMs } = record
+  if (json) {
+    const headers = record.headers.map((header) => ({ key: header.key, ...jsonBytes('value', header.value) }))
+    printJson(context, {
+      topic,
+      partition,
+      offset,
+      timestamp: timestampMs,
+      ...jsonBytes('key', record.key),
+      ...jsonBytes('value', record.value),
+      headers,
+    })
+    return
+  }
+  const time = new Date(timestampMs).toISOString()
+  const key = record.key === null || record.key.length === 0 ? '' : `${styled(context, 'cyan', shown(record.key))}:`
+  context.out(`${styled(context, 'dim', `${time} ${partition}:${offset}`)} ${key}${shown(record.value)}\n`)
+}
