@@ -8,7 +8,8 @@ import type { Resource } from '../core/types.ts'
 import type { Metadata } from '../metadata/types.ts'
 import { Cluster } from './cluster.ts'
 import { FetchService } from './fetch/fetch-service.ts'
-import { GroupCoordinator, groupOptions } from './groups/group-shell.ts'
+import { groupOptions } from './groups/group-options.ts'
+import { GroupCoordinator } from './groups/group-shell.ts'
 import { InternalTopic } from './internal-topics.ts'
 import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
@@ -113,7 +114,15 @@ export class Broker implements RecordPorts, Resource {
     this.offsets = new OffsetQueries({ partitions })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     this.#groups = GroupCoordinator.open(
-      { clock, random, log, metrics: deps.metrics, metadata, offsetsTopic: this.#offsetsTopic(metadata, settings) },
+      {
+        clock,
+        random,
+        log,
+        metrics: deps.metrics,
+        metadata,
+        offsetsTopic: this.#offsetsTopic(metadata, settings),
+        highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
+      },
       groupOptions(nodeId, (name) => settings.number(name)),
     )
     this.groups = this.#groups

@@ -1,7 +1,8 @@
 import type { RequestContext } from '../../src/broker/context.ts'
-import { DEFAULT_GROUP_OPTIONS, GroupCoordinator, type GroupOptions } from '../../src/broker/groups/group-shell.ts'
+import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from '../../src/broker/groups/group-options.ts'
+import { GroupCoordinator } from '../../src/broker/groups/group-shell.ts'
 import type { CommitOffsets, JoinedGroup, JoinGroup, SyncedGroup } from '../../src/broker/ports.ts'
-import { NO_METRICS } from '../../src/core/counters.ts'
+import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
@@ -60,6 +61,8 @@ export class Watched<T> {
 export class GroupHarness {
   readonly clock = new VirtualClock()
   readonly metadata = new FakeTopics()
+  metrics: Metrics = NO_METRICS
+  highWatermark = 100
   topic: FakeOffsetsTopic
   coordinator: GroupCoordinator
   readonly #random: SeededRandom
@@ -85,9 +88,10 @@ export class GroupHarness {
         clock: this.clock,
         random: this.#random,
         log: SILENT,
-        metrics: NO_METRICS,
+        metrics: this.metrics,
         metadata: this.metadata,
         offsetsTopic: this.topic,
+        highWatermark: () => this.highWatermark,
       },
       this.#options,
     )

@@ -1,5 +1,6 @@
 import { Backoff } from '../../core/backoff.ts'
 import type { Clock, Timer } from '../../core/clock.ts'
+import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { Random } from '../../core/random.ts'
@@ -7,6 +8,7 @@ import { ZERO_UUID } from '../../core/uuid.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { Log } from '../../storage/types.ts'
+import { type HighWatermarkOf, lagOf } from '../offsets/lag.ts'
 import { decodeOffsetsRecord, groupKey, groupValue, offsetKey, type StoredGroup } from '../offsets/offset-records.ts'
 import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
 import { OffsetsLog, type OffsetsTopic } from '../offsets/offsets-log.ts'
@@ -20,6 +22,8 @@ export interface ShardDeps {
   readonly log: Logger
   readonly offsetsTopic: OffsetsTopic
   readonly image: () => MetadataImage
+  readonly metrics: Metrics
+  readonly highWatermark: HighWatermarkOf
 }
 
 export type ShardState = 'idle' | 'loading' | 'ready' | 'failed' | 'closed'
@@ -122,9 +126,18 @@ export class GroupShard {
       stored === null
         ? new ClassicGroup(group, this.#options)
         : ClassicGroup.restore(group, stored.snapshot, this.#options, clock.monotonicMs())
-    const entry = new GroupEntry(machine, offsets, stored !== null, stored?.stateChangedAtMs ?? clock.nowMs())
-    this.groups.set(group, entry)
-    this.settle(entry)
+    this.settle(this.#add(new GroupEntry(machine, offsets, stored !== null, stored?.stateChangedAtMs ?? clock.nowMs())))
+  }
+
+  /** A new group without members and offsets; one that stays so goes with the next `settle`. */
+  create(group: string): GroupEntry {
+    return this.#add(new GroupEntry(new ClassicGroup(group, this.#options), new OffsetStore(), false, this.#deps.clock.nowMs()))
+  }
+
+  #add(entry: GroupEntry): GroupEntry {
+    this.groups.set(entry.group, entry)
+    entry.offsets.watch(lagOf(entry.group, this.#deps.metrics, this.#deps.highWatermark))
+    return entry
   }
 
   /** Offsets whose topic was deleted, or made again under its name, while nobody was there to see it. */
@@ -334,6 +347,7 @@ export class GroupShard {
     this.groups.clear()
     for (const entry of entries) {
       entry.disarm()
+      entry.offsets.watch(null)
       const error = new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group })
       for (const parked of entry.takeAll()) parked.settle(parked.kind === 'join' ? joinRefused(error, parked.memberId) : error)
     }

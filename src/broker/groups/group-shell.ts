@@ -11,8 +11,9 @@ import { newUuid } from '../../core/uuid.ts'
 import type { Metadata, MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
+import type { HighWatermarkOf } from '../offsets/lag.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
-import { OffsetStore, type StoredOffset } from '../offsets/offset-store.ts'
+import type { StoredOffset } from '../offsets/offset-store.ts'
 import type { OffsetsTopic } from '../offsets/offsets-log.ts'
 import type {
   CommitOffsets,
@@ -25,11 +26,11 @@ import type {
   SyncedGroup,
   SyncGroup,
 } from '../ports.ts'
-import { ClassicGroup } from './classic-group.ts'
 import { joinRefused } from './classic-types.ts'
 import { describeGroup, describeMissing, listGroup } from './describe.ts'
 import { expiredOffsets } from './expiry.ts'
-import { GroupEntry } from './group-entry.ts'
+import type { GroupEntry } from './group-entry.ts'
+import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from './group-options.ts'
 import { GroupShard } from './group-shard.ts'
 
 export interface GroupDeps {
@@ -39,49 +40,8 @@ export interface GroupDeps {
   readonly metrics: Metrics
   readonly metadata: Metadata
   readonly offsetsTopic: OffsetsTopic
-}
-
-export interface GroupOptions {
-  readonly nodeId: number
-  /** `group.min.session.timeout.ms` and `group.max.session.timeout.ms`. */
-  readonly minSessionTimeoutMs: number
-  readonly maxSessionTimeoutMs: number
-  /** `group.initial.rebalance.delay.ms`. */
-  readonly initialRebalanceDelayMs: number
-  /** `group.max.size`. */
-  readonly maxMembers: number
-  /** `offset.metadata.max.bytes`. */
-  readonly offsetMetadataMaxBytes: number
-  /** `offsets.retention.minutes`, in milliseconds. */
-  readonly offsetsRetentionMs: number
-  /** `offsets.retention.check.interval.ms`. */
-  readonly retentionCheckIntervalMs: number
-}
-
-/** The options by Kafka's broker settings; `setting` gives the number that is in force. */
-export function groupOptions(nodeId: number, setting: (name: string) => number): GroupOptions {
-  return {
-    nodeId,
-    minSessionTimeoutMs: setting('group.min.session.timeout.ms'),
-    maxSessionTimeoutMs: setting('group.max.session.timeout.ms'),
-    initialRebalanceDelayMs: setting('group.initial.rebalance.delay.ms'),
-    maxMembers: setting('group.max.size'),
-    offsetMetadataMaxBytes: setting('offset.metadata.max.bytes'),
-    offsetsRetentionMs: setting('offsets.retention.minutes') * 60_000,
-    retentionCheckIntervalMs: setting('offsets.retention.check.interval.ms'),
-  }
-}
-
-/** What the settings say when nothing is set. */
-export const DEFAULT_GROUP_OPTIONS: GroupOptions = {
-  nodeId: 0,
-  minSessionTimeoutMs: 1000,
-  maxSessionTimeoutMs: 1_800_000,
-  initialRebalanceDelayMs: 0,
-  maxMembers: 2 ** 31 - 1,
-  offsetMetadataMaxBytes: 4096,
-  offsetsRetentionMs: 7 * 24 * 3600 * 1000,
-  retentionCheckIntervalMs: 600_000,
+  /** For the lag that is shown. */
+  readonly highWatermark: HighWatermarkOf
 }
 
 /** Partitions of the offsets topic that are read at the same time. */
@@ -110,8 +70,7 @@ export class GroupCoordinator implements GroupPort, Resource {
   private constructor(deps: GroupDeps, options: GroupOptions) {
     this.#deps = deps
     this.#options = options
-    const log = deps.log.child({ room: 'groups' })
-    const shardDeps = { clock: deps.clock, random: deps.random, log, offsetsTopic: deps.offsetsTopic, image: () => deps.metadata.image }
+    const shardDeps = { ...deps, log: deps.log.child({ room: 'groups' }), image: () => deps.metadata.image }
     this.#shards = Array.from({ length: deps.offsetsTopic.partitionCount }, (_, partition) => new GroupShard(shardDeps, partition, options))
     this.#unsubscribe = deps.metadata.subscribe((before, after) => this.#onMetadata(before, after))
     this.#unobserve = deps.metrics.observed('moonmq_groups', () => this.groupCount)
@@ -163,9 +122,7 @@ export class GroupCoordinator implements GroupPort, Resource {
 
   #create(shard: GroupShard, group: string): GroupEntry {
     if (this.groupCount >= MAX_GROUPS) throw new MoonMQError('RATE_LIMITED', { reason: `the broker holds ${MAX_GROUPS} groups already` })
-    const entry = new GroupEntry(new ClassicGroup(group, this.#options), new OffsetStore(), false, this.#deps.clock.nowMs())
-    shard.groups.set(group, entry)
-    return entry
+    return shard.create(group)
   }
 
   // ---- membership -----------------------------------------------------------------------------------------------------------

@@ -14,10 +14,17 @@ export interface OffsetEntry {
   readonly value: StoredOffset
 }
 
+/** Is told which partitions have an offset; the number itself is asked for. */
+export interface OffsetWatcher {
+  added(topic: string, partition: number, committed: () => number): void
+  removed(topic: string, partition: number): void
+}
+
 /** The committed offsets of one group: the fold of its records in `__consumer_offsets`. The latest wins, whatever its number. */
 export class OffsetStore {
   readonly #topics = new Map<string, Map<number, StoredOffset>>()
   #size = 0
+  #watcher: OffsetWatcher | null = null
 
   get size(): number {
     return this.#size
@@ -33,8 +40,11 @@ export class OffsetStore {
       partitions = new Map()
       this.#topics.set(topic, partitions)
     }
-    if (!partitions.has(partition)) this.#size++
+    const isNew = !partitions.has(partition)
     partitions.set(partition, value)
+    if (!isNew) return
+    this.#size++
+    this.#tell(topic, partition)
   }
 
   delete(topic: string, partition: number): void {
@@ -42,6 +52,23 @@ export class OffsetStore {
     if (!partitions?.delete(partition)) return
     this.#size--
     if (partitions.size === 0) this.#topics.delete(topic)
+    this.#watcher?.removed(topic, partition)
+  }
+
+  /** From now on `watcher` knows every partition that has an offset; null ends it, and takes all of them away from it. */
+  watch(watcher: OffsetWatcher | null): void {
+    const former = this.#watcher
+    this.#watcher = watcher
+    for (const [topic, partitions] of this.#topics) {
+      for (const partition of partitions.keys()) {
+        former?.removed(topic, partition)
+        this.#tell(topic, partition)
+      }
+    }
+  }
+
+  #tell(topic: string, partition: number): void {
+    this.#watcher?.added(topic, partition, () => this.get(topic, partition)?.offset ?? 0)
   }
 
   /** Ordered by topic and partition. */

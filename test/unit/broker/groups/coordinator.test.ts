@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JoinedGroup } from '../../../../src/broker/ports.ts'
+import { NO_METRICS } from '../../../../src/core/counters.ts'
 import { FakeConnection, GROUP, GroupHarness, type Watched } from '../../../support/group-harness.ts'
 
 function joinedBy(watched: Watched<JoinedGroup>): JoinedGroup {
@@ -394,4 +395,30 @@ test('offsets expire from when the group became empty, never under a member that
   await harness.clock.advance(40_000)
   assert.equal(await harness.committed(), null)
   assert.equal(harness.coordinator.groupCount, 0)
+})
+
+test('the lag of a group is shown while it has the offset, also after a restart', async () => {
+  const harness = await GroupHarness.open()
+  const shown = new Map<string, () => number>()
+  harness.metrics = {
+    ...NO_METRICS,
+    observed(name, read, labels = {}) {
+      const key = `${name} ${Object.values(labels).join(' ')}`
+      shown.set(key, read)
+      return () => void shown.delete(key)
+    },
+  }
+  await harness.crash()
+  const lag = () => shown.get('moonmq_consumer_lag g t 0')?.()
+  assert.equal(lag(), undefined)
+  assert.equal(await harness.commit(40), null)
+  assert.equal(lag(), 60)
+  assert.equal(await harness.commit(70), null)
+  assert.equal(lag(), 30)
+  await harness.crash()
+  assert.equal(lag(), 30)
+  await harness.coordinator.delete(new FakeConnection().context, [GROUP])
+  assert.equal(lag(), undefined)
+  await harness.coordinator.close()
+  assert.equal(shown.size, 0)
 })
