@@ -230,7 +230,8 @@ class ParkedFetch {
     this.#signal = options.signal
     this.#finish = finish
     this.#sizeWhenParked = this.#totalBytes()
-    this.#hiddenWhenParked = options.logs.some((log) => log.logEndOffset > log.highWatermark)
+    const isCommitted = options.request.isolation === 'read_committed'
+    this.#hiddenWhenParked = options.logs.some((log) => log.logEndOffset > (isCommitted ? log.lastStableOffset : log.highWatermark))
     this.#timer = clock.setTimer(options.waitMs, () => this.end(false))
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
     for (const log of options.logs) this.#stops.push(log.watch((event) => this.#onEvent(event)))

@@ -81,6 +81,20 @@ describe('fetch: answers at once', () => {
     assert.equal(fetched.partitions[2]?.logStartOffset, 10)
   })
 
+  it('nothing of the topics that the broker keeps for itself', async () => {
+    const { broker } = await fakeBroker()
+    await broker.topics.create(contextOf({ protocol: 'internal' }), {
+      name: '__consumer_offsets',
+      partitions: 1,
+      replicationFactor: 1,
+      assignments: new Map(),
+      config: new Map(),
+    })
+    const wanted = { ...partitionOf(0), topic: '__consumer_offsets' }
+    const fetched = await broker.fetch.fetch(contextOf(), requestOf([wanted]))
+    assert.equal(fetched.partitions[0]?.error?.code, 'TOPIC_FORBIDDEN')
+  })
+
   it('read committed stops at the last stable offset and names aborted transactions', async () => {
     const { broker, logs } = await ordersWith(1)
     await produceOne(broker, 'orders', 0, batchOf(2))
@@ -183,6 +197,19 @@ describe('fetch: waiting', () => {
     await produceOne(broker, 'orders', 0, batchOf(1))
     assert.deepEqual(sizes(await waiting.done), [size * 3])
     assert.equal(log.unreleased, 1)
+  })
+
+  it('hears of a transaction that ends although nothing was written since', async () => {
+    const { broker, logs } = await ordersWith(1)
+    const log = logs.at('orders', 0)
+    log.openTransactionAt = 0
+    await produceOne(broker, 'orders', 0, batchOf(3))
+    const waiting = start(broker, requestOf([partitionOf(0)], { isolation: 'read_committed', minBytes: 50, maxWaitMs: 60_000 }))
+    await turn()
+    assert.equal(waiting.answered, false)
+    log.openTransactionAt = undefined
+    log.emit('advance')
+    assert.equal((await waiting.done).partitions[0]?.read?.nextOffset, 3)
   })
 
   it('gives what there is below min bytes when the time is over', async () => {
