@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Counter, Metrics } from '../../core/counters.ts'
-import { MoonMQError } from '../../core/errors.ts'
+import { isCode, MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
 import { Semaphore } from '../../core/semaphore.ts'
 import type { Uuid } from '../../core/uuid.ts'
@@ -10,8 +10,9 @@ import type { RequestContext } from '../context.ts'
 import type { LogSource } from '../log-source.ts'
 import { resolveTopicSettings, type TopicSettings } from './topic-settings.ts'
 
-/** A log that could not be opened is tried again by a request, at most this often. */
-const RETRY_MS = 1000
+/** A log that could not be opened is tried again by a request, first after this long, then twice as long each time. */
+const FIRST_RETRY_MS = 1000
+const MAX_RETRY_MS = 60_000
 /** Logs opened at the same time, by all topics together. */
 const OPEN_AT_ONCE = 32
 
@@ -22,8 +23,9 @@ export interface ServedPartition {
   image: PartitionImage
   log: Log | undefined
   failure: MoonMQError | undefined
-  /** Monotonic; when opening failed last. */
-  failedAtMs: number
+  /** Times that opening failed in a row, and from when on (monotonic) it is tried again. */
+  failures: number
+  retryAtMs: number
 }
 
 export interface TopicCounters {
@@ -160,7 +162,8 @@ export class Partitions {
   }
 
   #retry(partition: ServedPartition): void {
-    if (this.#opening.has(partition) || this.#clock.monotonicMs() - partition.failedAtMs < RETRY_MS) return
+    // Damage stays: what is on disk must be looked at by a person.
+    if (isCode(partition.failure, 'DATA_DAMAGED') || this.#opening.has(partition) || this.#clock.monotonicMs() < partition.retryAtMs) return
     // The failure is kept in the partition and was logged.
     this.openLog(partition).catch(() => {})
   }
@@ -242,7 +245,15 @@ export class Partitions {
     for (const image of topic.image.partitions.slice(topic.partitions.length)) {
       const log = this.#logs.get({ topic: topic.name, partition: image.partition })
       const known = log !== undefined && log.topicId === topic.id ? log : undefined
-      const served: ServedPartition = { topic, partition: image.partition, image, log: known, failure: undefined, failedAtMs: 0 }
+      const served: ServedPartition = {
+        topic,
+        partition: image.partition,
+        image,
+        log: known,
+        failure: undefined,
+        failures: 0,
+        retryAtMs: 0,
+      }
       topic.partitions.push(served)
       if (known === undefined) fresh.push(served)
       else {
@@ -270,11 +281,12 @@ export class Partitions {
       if (log.config !== topic.settings.log) log.reconfigure(topic.settings.log)
       partition.log = log
       partition.failure = undefined
+      partition.failures = 0
       if (!topic.removed) this.#observe(partition, log)
       return log
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      partition.failedAtMs = this.#clock.monotonicMs()
+      partition.retryAtMs = this.#clock.monotonicMs() + Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** partition.failures++)
       partition.failure =
         error instanceof MoonMQError
           ? error

@@ -92,6 +92,31 @@ describe('topics: create', () => {
   })
 })
 
+describe('topics: logs that do not open', () => {
+  const attempts = async (failure: MoonMQError) => {
+    const { broker, logs, clock } = await fakeBroker()
+    let opened = 0
+    logs.open = async () => {
+      opened++
+      throw failure
+    }
+    await assert.rejects(createTopic(broker, 'orders'))
+    for (let i = 0; i < 20; i++) {
+      await produceOne(broker, 'orders', 0, batchOf(1))
+      await clock.advance(1000)
+    }
+    return opened
+  }
+
+  it('are tried again less and less often', async () => {
+    assert.equal(await attempts(new MoonMQError('STORAGE_FULL', { topic: 'orders', partition: 0 })), 5)
+  })
+
+  it('are left alone when they are damaged', async () => {
+    assert.equal(await attempts(new MoonMQError('DATA_DAMAGED', { path: '/data/orders-0', reason: 'the folder is missing' })), 1)
+  })
+})
+
 describe('topics: change and delete', () => {
   it('grows, and never shrinks', async () => {
     const { broker, logs } = await fakeBroker()
