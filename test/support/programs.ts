@@ -54,7 +54,7 @@ export function hasProgram(name: string): boolean {
 
 /** A folder that outlives a run, for what is downloaded once: never inside the project. */
 export function laneFolder(name: string): string {
-  const folder = join(process.env.MOONMQ_LANE_FOLDER ?? join(tmpdir(), 'moonmq-lanes'), name)
+  const folder = join(process.env.MOONMQ_TEST_FOLDER ?? join(tmpdir(), 'moonmq-lanes'), name)
   mkdirSync(folder, { recursive: true })
   return folder
 }
