@@ -34,7 +34,11 @@ export class DataFolder {
     this.#random = random
   }
 
-  static async open(disk: Disk, folder: string, options: { boot?: string; seed?: number; log?: Logger } = {}): Promise<DataFolder> {
+  static async open(
+    disk: Disk,
+    folder: string,
+    options: { boot?: string; seed?: number; log?: Logger; onFatal?: (error: Error) => void } = {},
+  ): Promise<DataFolder> {
     const random = new SeededRandom(options.seed ?? 1)
     const pid = nextPid++
     const clock = new SystemClock()
@@ -45,7 +49,7 @@ export class DataFolder {
     const place = { topic: '__cluster_metadata', partition: 0, topicId: METADATA_TOPIC_ID }
     const partitionLog = await manager.open({ ...place, config: LOG_CONFIG, maxEpoch: null, onFailed() {} })
     const metadata = await MetadataLog.open(
-      { disk, clock, log, partitionLog, onFatal() {} },
+      { disk, clock, log, partitionLog, onFatal: options.onFatal ?? (() => {}) },
       {
         directory: `${folder}/${METADATA_FOLDER}`,
         clusterId,

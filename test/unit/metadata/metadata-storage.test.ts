@@ -90,7 +90,7 @@ async function life(
 }
 
 test('whatever a power cut leaves, acknowledged changes are there, epochs never repeat, and log and snapshots agree', async () => {
-  const histories = byLane({ quick: 25, ci: 200, full: 1000 })
+  const histories = byLane({ quick: 15, ci: 200, full: 1000 })
   for (let history = 0; history < histories; history++) {
     const seed = seedOr(1000 + history)
     const random = new SeededRandom(seed)
@@ -116,4 +116,59 @@ test('whatever a power cut leaves, acknowledged changes are there, epochs never 
       assert.deepEqual(offline.findings, [], `seed ${seed}`)
     }
   }
+})
+
+test('a failing disk under the metadata log stops the broker once, and what was acknowledged before is there at the next start', async () => {
+  const faults = [
+    { operation: 'datasync', effect: { kind: 'failedSync' } },
+    { operation: 'write', effect: { kind: 'error', code: 'EIO' } },
+    { operation: 'write', effect: { kind: 'shortWrite', keepBytes: 20, code: 'ENOSPC' } },
+  ] as const
+  for (const [index, fault] of faults.entries()) {
+    const random = new SeededRandom(index)
+    const disk = new MemoryDisk({ clock })
+    const fatal: Error[] = []
+    const data = await DataFolder.open(disk, FOLDER, { onFatal: (error) => void fatal.push(error) })
+    await data.metadata.change(create(random, 'kept'))
+    disk.fail({ ...fault, path: new RegExp(`/${METADATA_FOLDER}/.*\\.log$`) })
+    const outcomes = await Promise.allSettled([data.metadata.change(create(random, 'a')), data.metadata.change(create(random, 'b'))])
+    assert.deepEqual(
+      outcomes.map((each) => each.status),
+      ['rejected', 'rejected'],
+    )
+    assert.equal(fatal.length, 1)
+    assert.deepEqual([...data.metadata.image.topics.keys()], ['kept'])
+    const again = await DataFolder.open(disk.powerCut(random), FOLDER, { boot: 'boot-2' })
+    assert.ok(again.metadata.image.topics.has('kept'))
+    await again.close()
+  }
+})
+
+test('a start that ends at any of its writes or syncs leaves everything for the next one', async () => {
+  let failures = 0
+  for (const operation of ['write', 'datasync', 'rename', 'syncDirectory', 'truncate', 'removeFile'] as const) {
+    for (let nth = 1; nth <= 7; nth++) {
+      const random = new SeededRandom(nth)
+      let disk = new MemoryDisk({ clock })
+      const first = await DataFolder.open(disk, FOLDER)
+      await first.metadata.change(create(random, 't', 2))
+      await first.store('t', 0, ['x'])
+      if (nth % 2 === 0) await first.close()
+      disk = disk.powerCut(random)
+      disk.fail({ operation, nth, effect: { kind: 'error', code: 'EIO' } })
+      const failed = await DataFolder.open(disk, FOLDER, { boot: 'boot-2' }).then(
+        () => false,
+        () => true,
+      )
+      if (failed) failures++
+      disk.clearFaults()
+      disk = disk.powerCut(random)
+      const last = await DataFolder.open(disk, FOLDER, { boot: 'boot-3' })
+      const topic = last.metadata.image.topics.get('t')
+      assert.equal(topic?.partitions.length, 2, `${operation} ${nth}, failed: ${failed}`)
+      assert.equal((await last.log('t', 0)).logEndOffset, 1, `${operation} ${nth}, failed: ${failed}`)
+      await last.close()
+    }
+  }
+  assert.ok(failures > 15, `${failures} starts failed`)
 })
