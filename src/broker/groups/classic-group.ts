@@ -10,6 +10,7 @@ import {
   type MemberJoin,
   type MemberSync,
 } from './classic-types.ts'
+import { JoinBarrier } from './join-barrier.ts'
 
 const NEVER = Number.POSITIVE_INFINITY
 const NOTHING = Buffer.alloc(0)
@@ -36,10 +37,8 @@ export class ClassicGroup {
   #protocolType = ''
   #protocol: string | null = null
   #leader: string | null = null
-  #joinDeadlineMs = NEVER
+  readonly #barrier = new JoinBarrier()
   #syncDeadlineMs = NEVER
-  /** Set while the first rebalance of an empty group waits for company. */
-  #initialDelay: { remainingMs: number; joinedMeanwhile: boolean } | null = null
 
   constructor(group: string, options: ClassicOptions) {
     this.group = group
@@ -58,19 +57,7 @@ export class ClassicGroup {
     if (snapshot.members.length === 0) return restored
     restored.#protocol = snapshot.protocol
     for (const stored of snapshot.members) {
-      const member = new ClassicMember(
-        stored.memberId,
-        {
-          ...stored,
-          newMemberId: stored.memberId,
-          protocolType: snapshot.protocolType,
-          protocols: [{ name: snapshot.protocol ?? '', metadata: stored.subscription }],
-          requireKnownMemberId: false,
-          supportsSkippingAssignment: false,
-        },
-        true,
-      )
-      member.assignment = stored.assignment
+      const member = ClassicMember.restore(stored, snapshot)
       member.arm(nowMs)
       restored.#members.add(member)
     }
@@ -203,7 +190,7 @@ export class ClassicGroup {
     if (this.#members.size === 0) this.#protocolType = join.protocolType
     this.#members.add(member)
     if (this.#leader === null) this.#leader = memberId
-    if (this.#initialDelay !== null) this.#initialDelay.joinedMeanwhile = true
+    this.#barrier.joined()
     this.#prepareRebalance(`member ${memberId} joined`, nowMs)
   }
 
@@ -255,12 +242,8 @@ export class ClassicGroup {
     this.#syncDeadlineMs = NEVER
     const delayMs = this.#options.initialRebalanceDelayMs
     const timeoutMs = this.#members.maxRebalanceTimeoutMs()
-    if (this.#state === 'Empty' && delayMs > 0) {
-      this.#initialDelay = { remainingMs: Math.max(0, timeoutMs - delayMs), joinedMeanwhile: false }
-      this.#joinDeadlineMs = nowMs + delayMs
-    } else {
-      this.#joinDeadlineMs = nowMs + timeoutMs
-    }
+    if (this.#state === 'Empty' && delayMs > 0) this.#barrier.openForCompany(nowMs, timeoutMs, delayMs)
+    else this.#barrier.open(nowMs, timeoutMs)
     this.#transition('PreparingRebalance', reason)
   }
 
@@ -275,7 +258,7 @@ export class ClassicGroup {
   }
 
   #tryCompleteJoin(nowMs: number): void {
-    if (this.#state !== 'PreparingRebalance' || this.#initialDelay !== null) return
+    if (this.#state !== 'PreparingRebalance' || this.#barrier.waitsForCompany) return
     if (this.#members.allJoined() && this.#pending.size === 0) this.#completeJoin(nowMs)
   }
 
@@ -285,10 +268,10 @@ export class ClassicGroup {
       if (member.joinTicket === NO_TICKET && member.instanceId === null) this.#remove(member)
     }
     if (this.#members.size > 0 && !this.#electLeader()) {
-      this.#joinDeadlineMs = nowMs + this.#members.maxRebalanceTimeoutMs()
+      this.#barrier.open(nowMs, this.#members.maxRebalanceTimeoutMs())
       return
     }
-    this.#joinDeadlineMs = NEVER
+    this.#barrier.close()
     this.#generation = this.#generation === MAX_GENERATION ? 1 : this.#generation + 1
     if (this.#members.size === 0) {
       this.#protocol = null
@@ -334,13 +317,7 @@ export class ClassicGroup {
       leader: this.#leader ?? '',
       skipAssignment: false,
       memberId: member.memberId,
-      members: listed
-        ? [...this.#members.all()].map((each) => ({
-            memberId: each.memberId,
-            instanceId: each.instanceId,
-            metadata: each.metadata(this.#protocol),
-          }))
-        : [],
+      members: listed ? this.#members.listing(this.#protocol) : [],
     }
   }
 
@@ -451,8 +428,7 @@ export class ClassicGroup {
 
   #afterRemoval(reason: string, nowMs: number): void {
     this.#prepareRebalance(reason, nowMs)
-    // An initial delay that nobody waits for any more has no purpose.
-    if (this.#members.size === 0 && this.#pending.size === 0) this.#initialDelay = null
+    if (this.#members.size === 0 && this.#pending.size === 0) this.#barrier.stopWaitingForCompany()
     this.#tryCompleteJoin(nowMs)
   }
 
@@ -477,7 +453,7 @@ export class ClassicGroup {
 
   /** The earliest moment at which `tick` has something to do; Infinity when there is none. */
   nextDeadlineMs(): number {
-    let next = Math.min(this.#joinDeadlineMs, this.#syncDeadlineMs)
+    let next = Math.min(this.#barrier.deadlineMs, this.#syncDeadlineMs)
     for (const member of this.#members.all()) next = Math.min(next, member.deadlineMs)
     for (const deadline of this.#pending.values()) next = Math.min(next, deadline)
     return next
@@ -494,7 +470,7 @@ export class ClassicGroup {
       this.#removeAll(overdue, 'sync overdue', nowMs)
     }
     this.#tryCompleteJoin(nowMs)
-    if (this.#joinDeadlineMs <= nowMs) this.#joinOverdue(nowMs)
+    if (this.#barrier.deadlineMs <= nowMs && this.#barrier.isOver(nowMs)) this.#completeJoin(nowMs)
   }
 
   #removeAll(members: readonly ClassicMember[], why: string, nowMs: number): void {
@@ -503,23 +479,11 @@ export class ClassicGroup {
     this.#afterRemoval(`${why}: ${members.map((member) => member.memberId).join(', ')}`, nowMs)
   }
 
-  #joinOverdue(nowMs: number): void {
-    const initial = this.#initialDelay
-    if (initial?.joinedMeanwhile && initial.remainingMs > 0) {
-      const delayMs = Math.min(this.#options.initialRebalanceDelayMs, initial.remainingMs)
-      this.#initialDelay = { remainingMs: initial.remainingMs - delayMs, joinedMeanwhile: false }
-      this.#joinDeadlineMs = nowMs + delayMs
-      return
-    }
-    this.#initialDelay = null
-    this.#completeJoin(nowMs)
-  }
-
   /** The group is deleted: whoever still asks starts anew. */
   kill(reason: string): void {
     for (const member of [...this.#members.all()]) this.#remove(member)
     this.#pending.clear()
-    this.#joinDeadlineMs = NEVER
+    this.#barrier.close()
     this.#syncDeadlineMs = NEVER
     this.#transition('Dead', reason)
   }

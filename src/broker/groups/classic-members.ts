@@ -1,5 +1,5 @@
 import { MoonMQError } from '../../core/errors.ts'
-import type { GroupProtocol, MemberJoin, MemberSnapshot } from './classic-types.ts'
+import type { GroupProtocol, GroupSnapshot, MemberJoin, MemberSnapshot } from './classic-types.ts'
 
 export const NO_TICKET = 0
 const NOTHING = Buffer.alloc(0)
@@ -31,6 +31,21 @@ export class ClassicMember {
     this.sessionTimeoutMs = join.sessionTimeoutMs
     this.rebalanceTimeoutMs = join.rebalanceTimeoutMs
     this.protocols = join.protocols
+  }
+
+  /** As it was stored: with the one protocol that its group had chosen. */
+  static restore(stored: MemberSnapshot, group: GroupSnapshot): ClassicMember {
+    const join: MemberJoin = {
+      ...stored,
+      newMemberId: stored.memberId,
+      protocolType: group.protocolType,
+      protocols: [{ name: group.protocol ?? '', metadata: stored.subscription }],
+      requireKnownMemberId: false,
+      supportsSkippingAssignment: false,
+    }
+    const member = new ClassicMember(stored.memberId, join, true)
+    member.assignment = stored.assignment
+    return member
   }
 
   update(join: MemberJoin): void {
@@ -164,6 +179,15 @@ export class MemberTable {
   #allSupport(protocol: string): boolean {
     for (const member of this.#members.values()) if (!member.supports(protocol)) return false
     return true
+  }
+
+  /** What a leader is told of the members that it assigns to. */
+  listing(protocol: string | null): { memberId: string; instanceId: string | null; metadata: Buffer }[] {
+    return [...this.#members.values()].map((member) => ({
+      memberId: member.memberId,
+      instanceId: member.instanceId,
+      metadata: member.metadata(protocol),
+    }))
   }
 
   allJoined(): boolean {
