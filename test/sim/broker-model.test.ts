@@ -16,7 +16,7 @@ import type { FakeLog } from '../support/fake-log.ts'
  */
 const PARTITIONS = 3
 const STEPS = 120
-const HISTORIES = 60
+const HISTORIES = 30
 
 interface Producer {
   readonly id: number

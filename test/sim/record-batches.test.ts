@@ -11,7 +11,7 @@ import { contextOf, createTopic, type FakeBroker, fakeBroker } from '../support/
  * Random histories of clients that send single records with any codec and any acks while codecs load and syncs take their time:
  * each client's acknowledged records stand in the log in the order in which it sent them, at the offsets it was told.
  */
-const HISTORIES = 60
+const HISTORIES = 30
 const STEPS = 80
 const CLIENTS = 4
 const PARTITIONS = 2
