@@ -79,7 +79,6 @@ export class Broker implements RecordPorts, Resource {
   readonly #produce: ProduceService
   readonly #fetch: FetchService
   readonly #unsubscribe: () => void
-  readonly #stopLag: () => void
 
   /** Resolves when the logs of the image are open. A log that does not open is logged and tried again; the others serve. */
   static async open(deps: BrokerDeps, options: BrokerOptions): Promise<Broker> {
@@ -132,7 +131,6 @@ export class Broker implements RecordPorts, Resource {
     )
     this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
     this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
-    this.#stopLag = deps.metrics.collected('moonmq_consumer_lag', () => this.#consumerLag())
   }
 
   /** Reads the offsets topic: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
@@ -154,18 +152,9 @@ export class Broker implements RecordPorts, Resource {
     )
   }
 
-  *#consumerLag() {
-    for (const { group, topic, partition, offset } of this.#groups.committedOffsets()) {
-      const log = this.#partitions.topic(topic)?.partitions[partition]?.log
-      if (log === undefined) continue
-      yield { labels: { group, topic, partition: String(partition) }, value: Math.max(0, log.highWatermark - offset) }
-    }
-  }
-
   /** Answers what waits and lets side effects end. Logs and metadata stay open: whoever gave them closes them. */
   async close(): Promise<void> {
     this.#unsubscribe()
-    this.#stopLag()
     this.#fetch.close()
     await this.#groups.close()
     this.#produce.close()

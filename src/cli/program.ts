@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { SystemClock } from '../core/clock.ts'
 import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
@@ -138,5 +139,5 @@ function addConsume(context: CliContext, program: Command, run: Run): void {
     .option('--follow', 'wait for new records until interrupted')
     .option('-n, --max <n>', 'end after this many records')
     .option('--read-committed', 'leave out records of open and aborted transactions')
-    .action((topic: string, options) => run(consume(context, topic, { ...options, nowMs: () => Date.now() })))
+    .action((topic: string, options) => run(consume(context, topic, { ...options, nowMs: () => new SystemClock().nowMs() })))
 }

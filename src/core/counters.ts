@@ -22,8 +22,6 @@ export interface Metrics {
   histogram(name: string, labels?: Labels): Histogram
   /** A gauge whose value is asked for at each scrape. Returns how to take it away. */
   observed(name: string, read: () => number, labels?: Labels): () => void
-  /** A gauge whose series are asked for at each scrape, for what comes and goes. Returns how to take it away. */
-  collected(name: string, read: () => Iterable<{ readonly labels: Labels; readonly value: number }>): () => void
   /** Takes away every series whose labels include these, when a topic goes for example. */
   forget(labels: Labels): void
 }
@@ -36,6 +34,5 @@ export const NO_METRICS: Metrics = {
   gauge: () => NOTHING,
   histogram: () => NOTHING,
   observed: () => () => {},
-  collected: () => () => {},
   forget() {},
 }

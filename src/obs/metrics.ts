@@ -48,13 +48,9 @@ class ObservedSeries {
 
 type Series = NumberSeries | HistogramSeries | ObservedSeries
 
-type Collector = () => Iterable<{ readonly labels: Labels; readonly value: number }>
-
 interface Family {
   readonly row: MetricRow
   readonly series: Map<string, { readonly labels: Labels; readonly series: Series }>
-  /** Give further series at each look. */
-  readonly collectors: Set<Collector>
   /** Counts for all label values beyond the bound; never shown. */
   readonly overflow: Series
 }
@@ -74,7 +70,7 @@ export class MetricsRegistry implements Metrics {
   readonly #families = new Map<string, Family>()
 
   constructor(rows: readonly MetricRow[] = METRICS) {
-    for (const row of rows) this.#families.set(row.name, { row, series: new Map(), collectors: new Set(), overflow: newSeries(row) })
+    for (const row of rows) this.#families.set(row.name, { row, series: new Map(), overflow: newSeries(row) })
   }
 
   counter(name: string, labels: Labels = {}): Counter {
@@ -110,12 +106,6 @@ export class MetricsRegistry implements Metrics {
     }
   }
 
-  collected(name: string, read: Collector): () => void {
-    const { collectors } = this.#family(name, 'gauge')
-    collectors.add(read)
-    return () => collectors.delete(read)
-  }
-
   forget(labels: Labels): void {
     const wanted = Object.entries(labels)
     for (const family of this.#families.values()) {
@@ -130,11 +120,13 @@ export class MetricsRegistry implements Metrics {
     return [...this.#families.values()].map((family) => family.row)
   }
 
-  /** What a metric shows now; collectors are asked. */
+  /** What a metric shows now. */
   samples(name: string): readonly Sample[] {
     const family = this.#families.get(name)
     assert(family !== undefined, `the metric ${name} is in the catalogue`)
-    return this.#samples(family)
+    const samples: Sample[] = []
+    for (const entry of family.series.values()) samples.push(...samplesOf(entry.labels, entry.series))
+    return samples
   }
 
   #series(name: string, type: MetricRow['type'], labels: Labels): Series {
@@ -156,22 +148,6 @@ export class MetricsRegistry implements Metrics {
     assert(family !== undefined, `the metric ${name} is in the catalogue`)
     assert(family.row.type === type, `the metric ${name} is a ${family.row.type}, not a ${type}`)
     return family
-  }
-
-  #samples({ row, series, collectors }: Family): Sample[] {
-    const samples: Sample[] = []
-    for (const entry of series.values()) samples.push(...samplesOf(entry.labels, entry.series))
-    for (const read of collectors) {
-      for (const { labels, value } of read()) {
-        if (samples.length >= MAX_SERIES) {
-          this.#noteDropped()
-          return samples
-        }
-        keyOf(row, labels)
-        samples.push({ suffix: '', labels, value })
-      }
-    }
-    return samples
   }
 
   #noteDropped(): void {

@@ -394,15 +394,6 @@ export class GroupCoordinator implements GroupPort, Resource {
     }
   }
 
-  /** Every committed offset of every group that is loaded. */
-  *committedOffsets(): Generator<{ readonly group: string; readonly topic: string; readonly partition: number; readonly offset: number }> {
-    for (const shard of this.#shards) {
-      for (const [group, entry] of shard.groups) {
-        for (const { topic, partition, value } of entry.offsets.entries()) yield { group, topic, partition, offset: value.offset }
-      }
-    }
-  }
-
   #armSweep(): void {
     if (this.#closed) return
     this.#sweepTimer = this.#deps.clock.setTimer(this.#options.retentionCheckIntervalMs, () => {

@@ -73,16 +73,6 @@ test('an observed gauge is asked at each look, and can be taken away', () => {
   assert.deepEqual(samples(registry, 'moonmq_b'), [])
 })
 
-test('a collector gives its series at each look', () => {
-  const registry = new MetricsRegistry([{ name: 'moonmq_lag', type: 'gauge', labels: ['group'], help: 'L' }])
-  let lag = 3
-  const stop = registry.collected('moonmq_lag', () => [{ labels: { group: 'g' }, value: lag }])
-  lag = 4
-  assert.deepEqual(samples(registry, 'moonmq_lag'), [['', { group: 'g' }, 4]])
-  stop()
-  assert.deepEqual(samples(registry, 'moonmq_lag'), [])
-})
-
 test('what belongs to a topic goes with it', () => {
   const registry = new MetricsRegistry(ROWS)
   registry.counter('moonmq_a_total', { topic: 'x' }).add()
