@@ -94,7 +94,11 @@ export class LogManager implements Resource {
   readonly #reopener: Reopener
   readonly #checkpoints = new Serial()
   readonly #removals = new Set<Promise<void>>()
+  /** Of the recovery points as they are on disk; null while that is not known. */
+  #savedChecksum: number | null = null
+  #savedCount = 0
   #timer: Timer | null = null
+  readonly #stopObserving: () => void
   #isClosed = false
   #hasDamage = false
 
@@ -129,10 +133,12 @@ export class LogManager implements Resource {
         maxBytes: options.tailBytes ?? DEFAULTS.tailBytes,
         maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
       }),
+      metrics: deps.metrics ?? NO_METRICS,
       codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
       ...(deps.metrics === undefined ? {} : { metrics: deps.metrics }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
+    this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
     this.#reopener = new Reopener({ disk, clock, log })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
   }
@@ -265,14 +271,14 @@ export class LogManager implements Resource {
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */
-  checkpoint(): Promise<void> {
-    return this.#checkpoints.run(async () => {
+  async checkpoint(): Promise<void> {
+    const starts = await this.#checkpoints.run(async () => {
+      const logs = [...this.#logs.values()].map((log) => ({ log, start: log.logStartOffset }))
       await this.#saveOffsets()
-      for (const log of this.#logs.values()) {
-        log.expireProducers()
-        await log.deleteBelowStart()
-      }
+      return logs
     })
+    // Not within the queue of checkpoints: a log that is being truncated waits for that queue.
+    for (const { log, start } of starts) await log.deleteBelow(start)
   }
 
   /** Resolves when folders of deleted partitions are gone. */
@@ -284,6 +290,7 @@ export class LogManager implements Resource {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#timer?.cancel()
+    this.#stopObserving()
     await this.#reopener.close()
     await this.#checkpoints.idle()
     let isWhole = !this.#hasDamage
@@ -391,23 +398,41 @@ export class LogManager implements Resource {
     const known = this.#recoveryPoints.get(offsetKey(topicId, partition))
     if (known === undefined || known.offset <= offset) return
     this.#recoveryPoints.set(offsetKey(topicId, partition), { topicId, partition, offset })
-    await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    this.#savedChecksum = await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
   }
 
+  /** Returns the checksum of the recovery points. Writes nothing when nothing moved: an idle broker leaves the disk asleep. */
   async #saveOffsets(): Promise<number> {
+    let hasMoved = this.#savedChecksum === null || this.#savedCount !== this.#recoveryPoints.size
+    const note = (offsets: Map<string, PartitionOffset>, key: string, offset: PartitionOffset) => {
+      if (offsets.get(key)?.offset === offset.offset) return
+      offsets.set(key, offset)
+      hasMoved = true
+    }
     for (const log of this.#logs.values()) {
       const { topicId, partition } = log
       const key = offsetKey(topicId, partition)
-      if (log.state !== 'failed') this.#recoveryPoints.set(key, { topicId, partition, offset: log.recoveryPoint })
-      this.#logStarts.set(key, { topicId, partition, offset: log.logStartOffset })
+      if (log.state !== 'failed') note(this.#recoveryPoints, key, { topicId, partition, offset: log.recoveryPoint })
+      note(this.#logStarts, key, { topicId, partition, offset: log.logStartOffset })
     }
+    if (!hasMoved && this.#savedChecksum !== null) return this.#savedChecksum
     const { disk } = this.#deps
+    this.#savedChecksum = null
     await writeOffsets(disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
-    return writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    this.#savedCount = this.#recoveryPoints.size
+    this.#savedChecksum = await writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    return this.#savedChecksum
+  }
+
+  #queuedBytes(): number {
+    let bytes = 0
+    for (const log of this.#logs.values()) bytes += log.queuedBytes
+    return bytes
   }
 
   #scheduleCheckpoint(): void {
     this.#timer = this.#deps.clock.setTimer(this.#options.checkpointIntervalMs ?? DEFAULTS.checkpointIntervalMs, () => {
+      for (const log of this.#logs.values()) log.expireProducers()
       this.checkpoint()
         .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
         .finally(() => {

@@ -1,6 +1,6 @@
 import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Metrics } from '../core/counters.ts'
+import type { Counter, Metrics } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
@@ -52,8 +52,7 @@ export interface LogDeps {
   readonly pool: BufferPool
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
-  readonly metrics?: Metrics
-  readonly producerOptions?: ProducerStateOptions
+  readonly metrics: Metrics
 }
 
 export interface LogOptions {
@@ -123,6 +122,9 @@ export class PartitionLog implements Log, ReadableLog {
   /** Closing segments, truncation, reopening: one after another. */
   readonly #serial = new Serial()
   readonly #damagedIndexes = new Set<Segment>()
+  readonly #rolls: Counter
+  readonly #failures: Counter
+  readonly #expired: Counter
 
   private constructor(deps: LogDeps, options: LogOptions) {
     this.#deps = deps
@@ -134,6 +136,9 @@ export class PartitionLog implements Log, ReadableLog {
     this.isDense = options.isDense ?? true
     this.#config = options.config
     this.tail = new Tail(deps.tailMemory)
+    this.#rolls = deps.metrics.counter('moonmq_segment_rolls_total', { topic: options.topic })
+    this.#failures = deps.metrics.counter('moonmq_storage_failures_total', { topic: options.topic })
+    this.#expired = deps.metrics.counter('moonmq_producers_expired_total')
     this.#reader = new LogReader(deps, this, options, (segment, reason) => this.#indexDamaged(segment, reason))
     this.#writer = this.#newWriter()
     this.#durability = new LogDurability(deps, {
@@ -304,6 +309,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** The active segment is closed and a new one begun; files follow when the writer gets there. */
   #roll(baseOffset: number, nowMs: number): void {
+    this.#rolls.add()
     const old = this.#active
     const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
     this.#deps.metrics?.counter('moonmq_segment_rolls_total', { topic: this.topic }).add()
@@ -378,6 +384,7 @@ export class PartitionLog implements Log, ReadableLog {
   #fail(error: unknown): void {
     if (this.#state !== 'online') return
     this.#end('failed', error)
+    this.#failures.add()
     this.#deps.log.error('storage.failed', `the log of ${this.topic}-${this.partition} failed and takes no more records`, {
       topic: this.topic,
       partition: this.partition,
@@ -465,6 +472,11 @@ export class PartitionLog implements Log, ReadableLog {
 
   producer(producerId: number): ProducerEntry | undefined {
     return this.#producers.get(producerId)
+  }
+
+  /** Forgets producers that have been silent for long; called from time to time. */
+  expireProducers(): void {
+    this.#expired.add(this.#producers.expire())
   }
 
   producers(): Iterable<ProducerEntry> {
@@ -555,24 +567,26 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   /**
-   * Moves the log's start up to `offset`, at most to the high watermark. Nothing below is readable from now on; `removable` segments
-   * are deleted by `deleteBelowStart` once a checkpoint holds the new start.
+   * Moves the log's start up to `offset`, at most to the high watermark. Nothing below is readable from now on; the segments there are
+   * deleted by `deleteBelow` once a checkpoint holds the new start.
    */
   advanceLogStart(offset: number): void {
     const start = Math.min(offset, this.#durability.highWatermark)
     if (start <= this.#logStart) return
     this.#logStart = start
     this.#producers.advanceStart(start)
+    this.#isChanged = true
     this.#tell('start')
   }
 
-  /** Removes segments that lie wholly below the log's start. Returns the bytes freed. */
-  deleteBelowStart(): Promise<number> {
+  /** Removes segments that lie wholly below `offset`, which is not above the log's start. Returns the bytes freed. */
+  deleteBelow(offset: number): Promise<number> {
     return this.#serial.run(async () => {
       let freed = 0
       while (this.#state === 'online' && this.#segments.length > 1) {
         const [first, second] = this.#segments
-        if (first === undefined || second === undefined || second.baseOffset > this.#logStart || !first.isFinished) break
+        if (first === undefined || second === undefined || second.baseOffset > Math.min(offset, this.#logStart)) break
+        if (!first.isFinished) break
         this.#segments.shift()
         this.generation++
         this.#reader.forget()
