@@ -1,11 +1,10 @@
 import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Counter, Metrics } from '../core/counters.ts'
-import { isCode, MoonMQError } from '../core/errors.ts'
+import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
-import { writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
 import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
@@ -16,15 +15,15 @@ import type { EpochCache } from './epoch-cache.ts'
 import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
-import { rebuildIndexes, rebuildTxnIndex } from './index-rebuild.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
 import { LogDurability } from './log-durability.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
-import { encodeProducerSnapshot, producerSnapshotName, removeOldProducerSnapshots, writeProducerSnapshot } from './producer-snapshot.ts'
-import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
+import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
+import { type ProducerState, readEndTransaction } from './producer-state.ts'
 import type { CutReport } from './recovery.ts'
 import { Segment } from './segment.ts'
+import { SegmentUpkeep } from './segment-upkeep.ts'
 import { Tail, type TailMemory } from './tail.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
 import { cutFiles } from './truncate.ts'
@@ -121,7 +120,7 @@ export class PartitionLog implements Log, ReadableLog {
   readonly #watchers = new Set<(event: LogEvent) => void>()
   /** Closing segments, truncation, reopening: one after another. */
   readonly #serial = new Serial()
-  readonly #damagedIndexes = new Set<Segment>()
+  readonly #upkeep: SegmentUpkeep
   readonly #rolls: Counter
   readonly #failures: Counter
   readonly #expired: Counter
@@ -139,8 +138,20 @@ export class PartitionLog implements Log, ReadableLog {
     this.#rolls = deps.metrics.counter('moonmq_segment_rolls_total', { topic: options.topic })
     this.#failures = deps.metrics.counter('moonmq_storage_failures_total', { topic: options.topic })
     this.#expired = deps.metrics.counter('moonmq_producers_expired_total')
-    this.#reader = new LogReader(deps, this, options, (segment, reason) => this.#indexDamaged(segment, reason))
+    this.#reader = new LogReader(deps, this, options, (segment, reason) => this.#upkeep.indexDamaged(segment, reason))
     this.#writer = this.#newWriter()
+    this.#upkeep = new SegmentUpkeep(deps, {
+      topic: options.topic,
+      partition: options.partition,
+      folder: options.folder,
+      isDense: this.isDense,
+      serial: this.#serial,
+      segments: () => this.#segments,
+      isOnline: () => this.#state === 'online',
+      indexIntervalBytes: () => this.#config.indexIntervalBytes,
+      whenSynced: (offset) => this.whenSynced(offset),
+      removing: () => this.#forgetReads(),
+    })
     this.#durability = new LogDurability(deps, {
       config: () => this.#config,
       advanced: () => this.#tell('advance'),
@@ -316,20 +327,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#segments.push(segment)
     this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
-    this.#background('storage.segment_not_finished', () => this.#finishSegment(old, baseOffset, snapshot))
-  }
-
-  async #finishSegment(segment: Segment, endOffset: number, snapshot: Buffer): Promise<void> {
-    if (this.#state !== 'online') return
-    await this.whenSynced(endOffset)
-    segment.finishTimeIndex()
-    await segment.syncIndexes()
-    await segment.txnIndex.close()
-    await writeFileAtomically(this.#deps.disk, `${this.folder}/${producerSnapshotName(endOffset)}`, [snapshot])
-    await this.#deps.disk.syncDirectory(this.folder)
-    segment.isFinished = true
-    const oldest = this.#segments[this.#segments.length - 3]
-    if (oldest !== undefined) await removeOldProducerSnapshots(this.#deps.disk, this.folder, oldest.baseOffset)
+    this.#upkeep.finish(old, baseOffset, snapshot)
   }
 
   // ---- writing and syncing ------------------------------------------------------------------------------------------------
@@ -453,21 +451,9 @@ export class PartitionLog implements Log, ReadableLog {
   abortedTransactions(from: number, to: number): readonly AbortedTransaction[] {
     const aborted: AbortedTransaction[] = []
     for (let index = segmentIndexFor(this.#segments, from); index < this.#segments.length; index++) {
-      if (this.#collectAborted(this.#segments[index] as Segment, from, to, aborted)) break
+      if (this.#upkeep.collectAborted(this.#segments[index] as Segment, from, to, aborted)) break
     }
     return aborted
-  }
-
-  /** A damaged index has nothing to say; it is made again from the log, and whoever asked tries again. */
-  #collectAborted(segment: Segment, from: number, to: number, into: AbortedTransaction[]): boolean {
-    try {
-      return segment.txnIndex.collect(from, to, into)
-    } catch (error) {
-      if (!isCode(error, 'CORRUPT_RECORDS')) throw this.#storageFailed(String(error))
-      this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
-      this.#background('storage.txn_index_not_rebuilt', () => rebuildTxnIndex(this.#deps, this.#segments, segment, this.isDense))
-      throw this.#storageFailed('the index of aborted transactions is being built again')
-    }
   }
 
   producer(producerId: number): ProducerEntry | undefined {
@@ -503,28 +489,6 @@ export class PartitionLog implements Log, ReadableLog {
 
   #tell(event: LogEvent): void {
     for (const listener of this.#watchers) listener(event)
-  }
-
-  /** The index of a segment led astray: it is built again from the log. */
-  #indexDamaged(segment: Segment, reason: string): void {
-    if (this.#damagedIndexes.has(segment)) return
-    this.#damagedIndexes.add(segment)
-    this.#deps.log.warn('storage.index_damaged', `the index of ${segment.log.path} is damaged; it is built again`, { reason })
-    this.#background('storage.index_not_rebuilt', () => this.#rebuildIndexes(segment))
-  }
-
-  async #rebuildIndexes(segment: Segment): Promise<void> {
-    if (this.#state !== 'online' || !this.#segments.includes(segment)) return
-    const scan = await rebuildIndexes(this.#deps, segment, { isDense: this.isDense, indexIntervalBytes: this.#config.indexIntervalBytes })
-    if (scan.fault === null) this.#damagedIndexes.delete(segment)
-    else {
-      this.#deps.log.error('storage.damaged', `${segment.log.path} is damaged at byte ${scan.endPosition}: ${scan.fault}`, {
-        file: segment.log.path,
-        position: scan.endPosition,
-        offset: scan.nextOffset,
-        reason: scan.fault,
-      })
-    }
   }
 
   // ---- changing the ends --------------------------------------------------------------------------------------------------
@@ -582,21 +546,9 @@ export class PartitionLog implements Log, ReadableLog {
   /** Removes segments that lie wholly below `offset`, which is not above the log's start. Returns the bytes freed. */
   deleteBelow(offset: number): Promise<number> {
     return this.#serial.run(async () => {
-      let freed = 0
-      while (this.#state === 'online' && this.#segments.length > 1) {
-        const [first, second] = this.#segments
-        if (first === undefined || second === undefined || second.baseOffset > Math.min(offset, this.#logStart)) break
-        if (!first.isFinished) break
-        this.#segments.shift()
-        this.generation++
-        this.#reader.forget()
-        freed += first.sizeBytes
-        await first.removeFiles(this.#deps.disk)
-      }
-      if (freed === 0) return 0
-      await this.#deps.disk.syncDirectory(this.folder)
+      const freed = this.#state === 'online' ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart)) : 0
       // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
-      if (this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#areEpochsDirty = true
+      if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#areEpochsDirty = true
       return freed
     })
   }
@@ -616,7 +568,7 @@ export class PartitionLog implements Log, ReadableLog {
   /** Everything that was loaded is durable. */
   #adopt(loaded: LoadedLog): void {
     this.#segments = loaded.segments
-    this.#damagedIndexes.clear()
+    this.#upkeep.restart()
     this.#producers = loaded.producers
     this.#epochs = loaded.epochs
     this.#areEpochsDirty = false
@@ -624,10 +576,9 @@ export class PartitionLog implements Log, ReadableLog {
     this.#isChanged = true
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset
-    for (const segment of loaded.segments) segment.onIndexDamage = (reason) => this.#indexDamaged(segment, reason)
+    for (const segment of loaded.segments) segment.onIndexDamage = (reason) => this.#upkeep.indexDamaged(segment, reason)
     this.#durability.restart(this.#active, loaded.nextOffset)
-    this.generation++
-    this.#reader.forget()
+    this.#forgetReads()
     this.tail.clear()
     this.tail.written(loaded.nextOffset)
     this.#writer = this.#newWriter()
@@ -689,12 +640,10 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#serial.idle()
   }
 
-  /** Work that nobody waits for; its failure is logged, and what it would have saved is done again by recovery. */
-  #background(event: string, work: () => Promise<void>): void {
-    this.#serial.run(work).catch((error: unknown) => {
-      if (this.#state !== 'online') return
-      this.#deps.log.warn(event, `background work on ${this.folder} failed`, { error })
-    })
+  /** Reads under way begin again; positions that were remembered are not used. */
+  #forgetReads(): void {
+    this.generation++
+    this.#reader.forget()
   }
 
   #wakeRoom(): void {

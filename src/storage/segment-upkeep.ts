@@ -1,0 +1,130 @@
+import type { Clock } from '../core/clock.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Serial } from '../core/serial.ts'
+import type { TopicPartition } from '../core/types.ts'
+import { writeFileAtomically } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import type { BufferPool } from './buffer-pool.ts'
+import type { HandleCache } from './handles.ts'
+import { rebuildIndexes, rebuildTxnIndex } from './index-rebuild.ts'
+import { producerSnapshotName, removeOldProducerSnapshots } from './producer-snapshot.ts'
+import type { Segment } from './segment.ts'
+import type { AbortedTransaction } from './types.ts'
+
+export interface UpkeepHost extends TopicPartition {
+  readonly folder: string
+  readonly isDense: boolean
+  /** The log's queue: upkeep, truncation and closing come one after another. */
+  readonly serial: Serial
+  /** The log's own list; `removeBelow` takes from its front. */
+  segments(): Segment[]
+  isOnline(): boolean
+  indexIntervalBytes(): number
+  whenSynced(offset: number): Promise<void>
+  /** A segment is about to go: reads of it must begin again. */
+  removing(): void
+}
+
+/** Work on the segments of one log that no request waits for: finishing closed ones, mending indexes, removing old ones. */
+export class SegmentUpkeep {
+  readonly #deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool }
+  readonly #host: UpkeepHost
+  /** Their indexes are being built again. */
+  readonly #damaged = new Set<Segment>()
+
+  constructor(deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool }, host: UpkeepHost) {
+    this.#deps = deps
+    this.#host = host
+  }
+
+  /** The log was opened anew, with other segments. */
+  restart(): void {
+    this.#damaged.clear()
+  }
+
+  /**
+   * Makes a segment that takes no more batches durable with its indexes, then the snapshot of the producers at its end. Only after that
+   * may a recovery point pass it.
+   */
+  finish(segment: Segment, endOffset: number, snapshot: Buffer): void {
+    const { folder } = this.#host
+    const { disk } = this.#deps
+    this.#background('storage.segment_not_finished', async () => {
+      if (!this.#host.isOnline()) return
+      await this.#host.whenSynced(endOffset)
+      segment.finishTimeIndex()
+      await segment.syncIndexes()
+      await segment.txnIndex.close()
+      await writeFileAtomically(disk, `${folder}/${producerSnapshotName(endOffset)}`, [snapshot])
+      await disk.syncDirectory(folder)
+      segment.isFinished = true
+      const oldest = this.#host.segments().at(-3)
+      if (oldest !== undefined) await removeOldProducerSnapshots(disk, folder, oldest.baseOffset)
+    })
+  }
+
+  /** An index led astray, or does not fit the log: it is built again. */
+  indexDamaged(segment: Segment, reason: string): void {
+    if (this.#damaged.has(segment)) return
+    this.#damaged.add(segment)
+    this.#deps.log.warn('storage.index_damaged', `the index of ${segment.log.path} is damaged; it is built again`, { reason })
+    this.#background('storage.index_not_rebuilt', () => this.#rebuildIndexes(segment))
+  }
+
+  async #rebuildIndexes(segment: Segment): Promise<void> {
+    const { isDense } = this.#host
+    if (!this.#host.isOnline() || !this.#host.segments().includes(segment)) return
+    const scan = await rebuildIndexes(this.#deps, segment, { isDense, indexIntervalBytes: this.#host.indexIntervalBytes() })
+    if (scan.fault === null) this.#damaged.delete(segment)
+    else {
+      this.#deps.log.error('storage.damaged', `${segment.log.path} is damaged at byte ${scan.endPosition}: ${scan.fault}`, {
+        file: segment.log.path,
+        position: scan.endPosition,
+        offset: scan.nextOffset,
+        reason: scan.fault,
+      })
+    }
+  }
+
+  /**
+   * Adds the aborted transactions of one segment that overlap [from, to); true when later segments cannot have any. Throws a
+   * retriable STORAGE_FAILED while a damaged index is being built again.
+   */
+  collectAborted(segment: Segment, from: number, to: number, into: AbortedTransaction[]): boolean {
+    try {
+      return segment.txnIndex.collect(from, to, into)
+    } catch (error) {
+      const { topic, partition, isDense } = this.#host
+      const refusal = (reason: string) => new MoonMQError('STORAGE_FAILED', { topic, partition, reason }, error)
+      if (!isCode(error, 'CORRUPT_RECORDS')) throw refusal(String(error))
+      this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
+      this.#background('storage.txn_index_not_rebuilt', () => rebuildTxnIndex(this.#deps, this.#host.segments(), segment, isDense))
+      throw refusal('the index of aborted transactions is being built again')
+    }
+  }
+
+  /** Removes closed segments that lie wholly below `offset`. Returns the bytes freed. Called within the log's queue. */
+  async removeBelow(offset: number): Promise<number> {
+    const segments = this.#host.segments()
+    let freed = 0
+    while (segments.length > 1) {
+      const [first, second] = segments
+      if (first === undefined || second === undefined || second.baseOffset > offset || !first.isFinished) break
+      segments.shift()
+      this.#host.removing()
+      freed += first.sizeBytes
+      await first.removeFiles(this.#deps.disk)
+    }
+    if (freed > 0) await this.#deps.disk.syncDirectory(this.#host.folder)
+    return freed
+  }
+
+  /** What a failure leaves undone is logged, and done again by recovery. */
+  #background(event: string, work: () => Promise<void>): void {
+    this.#host.serial.run(work).catch((error: unknown) => {
+      if (!this.#host.isOnline()) return
+      this.#deps.log.warn(event, `background work on ${this.#host.folder} failed`, { error })
+    })
+  }
+}
