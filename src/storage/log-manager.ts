@@ -135,7 +135,6 @@ export class LogManager implements Resource {
       }),
       metrics: deps.metrics ?? NO_METRICS,
       codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
-      ...(deps.metrics === undefined ? {} : { metrics: deps.metrics }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
@@ -278,7 +277,10 @@ export class LogManager implements Resource {
       return logs
     })
     // Not within the queue of checkpoints: a log that is being truncated waits for that queue.
-    for (const { log, start } of starts) await log.deleteBelow(start)
+    for (const { log, start } of starts) {
+      log.expireProducers()
+      await log.deleteBelow(start)
+    }
   }
 
   /** Resolves when folders of deleted partitions are gone. */
@@ -432,7 +434,6 @@ export class LogManager implements Resource {
 
   #scheduleCheckpoint(): void {
     this.#timer = this.#deps.clock.setTimer(this.#options.checkpointIntervalMs ?? DEFAULTS.checkpointIntervalMs, () => {
-      for (const log of this.#logs.values()) log.expireProducers()
       this.checkpoint()
         .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
         .finally(() => {

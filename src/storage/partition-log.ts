@@ -20,7 +20,7 @@ import { LogDurability } from './log-durability.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
-import { type ProducerState, readEndTransaction } from './producer-state.ts'
+import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
 import type { CutReport } from './recovery.ts'
 import { Segment } from './segment.ts'
 import { SegmentUpkeep } from './segment-upkeep.ts'
@@ -52,6 +52,7 @@ export interface LogDeps {
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
   readonly metrics: Metrics
+  readonly producerOptions?: ProducerStateOptions
 }
 
 export interface LogOptions {
@@ -323,7 +324,6 @@ export class PartitionLog implements Log, ReadableLog {
     this.#rolls.add()
     const old = this.#active
     const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
-    this.#deps.metrics?.counter('moonmq_segment_rolls_total', { topic: this.topic }).add()
     this.#segments.push(segment)
     this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
@@ -374,7 +374,7 @@ export class PartitionLog implements Log, ReadableLog {
   expireProducers(): void {
     if (this.#state !== 'online') return
     const expired = this.#producers.expire()
-    if (expired > 0) this.#deps.metrics?.counter('moonmq_producers_expired_total').add(expired)
+    if (expired > 0) this.#expired.add(expired)
   }
 
   // ---- failing ------------------------------------------------------------------------------------------------------------
@@ -388,7 +388,6 @@ export class PartitionLog implements Log, ReadableLog {
       partition: this.partition,
       error,
     })
-    this.#deps.metrics?.counter('moonmq_storage_failures_total', { topic: this.topic }).add()
     this.#tell('state')
     this.#options.onFailed?.(this, error)
   }
@@ -458,11 +457,6 @@ export class PartitionLog implements Log, ReadableLog {
 
   producer(producerId: number): ProducerEntry | undefined {
     return this.#producers.get(producerId)
-  }
-
-  /** Forgets producers that have been silent for long; called from time to time. */
-  expireProducers(): void {
-    this.#expired.add(this.#producers.expire())
   }
 
   producers(): Iterable<ProducerEntry> {
