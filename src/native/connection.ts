@@ -11,6 +11,7 @@ import { FRAME_HEADER_BYTES } from '../wire/limits.ts'
 import { OPCODES } from '../wire/opcodes.ts'
 import { ConnectionDeadlines, type Overdue } from './deadlines.ts'
 import { closesConnection, type Dispatch, isPipelined } from './dispatch.ts'
+import type { Instruments } from './instruments.ts'
 import type { NativeDoorOptions } from './options.ts'
 import { type OpenReply, Replies } from './replies.ts'
 import { ANONYMOUS, type Answer, type Call, Later, Session } from './session.ts'
@@ -22,8 +23,7 @@ export interface ConnectionDeps {
   readonly log: Logger
   readonly dispatch: Dispatch
   readonly budget: PartialBudget
-  readonly received: (opcode: number) => void
-  readonly sent: (frames: number, bytes: number) => void
+  readonly instruments: Instruments
   readonly closed: (connection: NativeConnection, reason: string) => void
 }
 
@@ -99,6 +99,7 @@ export class NativeConnection implements NetHandlers {
 
   data(bytes: Buffer): void {
     if (this.#ending !== null || this.#closed || this.#streamError !== null) return
+    this.#deps.instruments.bytesReceived.add(bytes.length)
     this.#cutter.push(bytes)
     let whole = 0
     try {
@@ -184,14 +185,14 @@ export class NativeConnection implements NetHandlers {
   }
 
   #begin(frame: Frame): void {
-    this.#deps.received(frame.opcode)
     const { opcode, correlation } = frame
+    this.#deps.instruments.received(opcode)
     if (opcode === OPCODES.HEARTBEAT_RESP.code) return
     if (opcode === OPCODES.GOODBYE.code) {
       this.#endWith('goodbye', null)
       return
     }
-    const reply = this.#replies.begin(frame.payload.length)
+    const reply = this.#replies.begin(frame.payload.length, opcode, this.#deps.clock.monotonicMs())
     const call: Call = {
       correlation,
       session: this.#session,
@@ -244,6 +245,7 @@ export class NativeConnection implements NetHandlers {
 
   #answered(answer: Answer, reply: OpenReply): void {
     if (this.#closed) return
+    this.#deps.instruments.answered(reply.opcode, this.#deps.clock.monotonicMs() - reply.startedMs)
     this.#replies.ready(reply, answer === null ? [] : Buffer.isBuffer(answer) ? [answer] : answer)
   }
 
@@ -299,7 +301,7 @@ export class NativeConnection implements NetHandlers {
       this.destroy('pending_bytes')
       return
     }
-    this.#deps.sent(frames.length, bytes)
+    this.#deps.instruments.sent(frames.length, bytes)
     this.#socket.send(frames, this.#deadlines.sending())
   }
 

@@ -1,6 +1,6 @@
 import type { RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Counter, Metrics } from '../core/counters.ts'
+import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
@@ -10,8 +10,9 @@ import type { AcceptInfo, Door } from '../io/door.ts'
 import type { NetConnection } from '../io/net.ts'
 import type { PartialBudget } from '../wire/frame.ts'
 import { type ConnectionDeps, NativeConnection } from './connection.ts'
-import { Dispatch, hex } from './dispatch.ts'
+import { Dispatch } from './dispatch.ts'
 import { NATIVE_HANDLERS } from './handlers/index.ts'
+import { Instruments } from './instruments.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from './options.ts'
 import type { AnyHandler } from './session.ts'
 
@@ -31,16 +32,14 @@ export class NativeDoor implements Door, Resource {
   readonly #options: NativeDoorOptions
   readonly #connectionDeps: ConnectionDeps
   readonly #connections = new Set<NativeConnection>()
-  readonly #received: (Counter | undefined)[] = []
-  readonly #closings = new Map<string, Counter>()
+  readonly #instruments: Instruments
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
 
   constructor(deps: NativeDoorDeps, options: NativeDoorOptions = DEFAULT_NATIVE_DOOR) {
     this.#deps = deps
     this.#options = options
-    const framesSent = deps.metrics.counter('moonmq_frames_sent_total')
-    const bytesSent = deps.metrics.counter('moonmq_bytes_sent_total', { protocol: 'native' })
+    this.#instruments = new Instruments(deps.metrics)
     this.#connectionDeps = {
       broker: deps.broker,
       clock: deps.clock,
@@ -48,11 +47,7 @@ export class NativeDoor implements Door, Resource {
       log: deps.log,
       dispatch: new Dispatch(deps.handlers ?? NATIVE_HANDLERS),
       budget: new Budget(options.maxPartialBytes),
-      received: (opcode) => this.#count(opcode),
-      sent: (frames, bytes) => {
-        framesSent.add(frames)
-        bytesSent.add(bytes)
-      },
+      instruments: this.#instruments,
       closed: (connection, reason) => this.#forget(connection, reason),
     }
   }
@@ -91,23 +86,9 @@ export class NativeDoor implements Door, Resource {
     deadline.cancel()
   }
 
-  #count(opcode: number): void {
-    let counter = this.#received[opcode]
-    if (counter === undefined) {
-      counter = this.#deps.metrics.counter('moonmq_frames_received_total', { op: hex(opcode) })
-      this.#received[opcode] = counter
-    }
-    counter.add()
-  }
-
   #forget(connection: NativeConnection, reason: string): void {
     if (!this.#connections.delete(connection)) return
-    let counter = this.#closings.get(reason)
-    if (counter === undefined) {
-      counter = this.#deps.metrics.counter('moonmq_connections_closed_total', { reason })
-      this.#closings.set(reason, counter)
-    }
-    counter.add()
+    this.#instruments.closed(reason)
     if (this.#closing !== null && this.#connections.size === 0) this.#allClosed.resolve()
   }
 }

@@ -2,6 +2,8 @@
 export interface OpenReply {
   /** What the request holds until its answer is ready. */
   readonly requestBytes: number
+  readonly opcode: number
+  readonly startedMs: number
   /** Null: not ready. */
   frames: readonly Buffer[] | null
 }
@@ -27,8 +29,8 @@ export class Replies {
     return this.#open.length
   }
 
-  begin(requestBytes: number): OpenReply {
-    const reply: OpenReply = { requestBytes, frames: null }
+  begin(requestBytes: number, opcode: number, startedMs: number): OpenReply {
+    const reply: OpenReply = { requestBytes, opcode, startedMs, frames: null }
     this.#open.push(reply)
     this.#unready++
     this.#unreadyBytes += requestBytes
