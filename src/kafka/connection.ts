@@ -2,6 +2,7 @@ import type { RequestContext } from '../broker/context.ts'
 import type { Timer } from '../core/clock.ts'
 import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
 import { KIB } from '../core/limits.ts'
+import type { LogGate } from '../core/log-gate.ts'
 import type { LogFields } from '../core/logger.ts'
 import type { AcceptInfo } from '../io/door.ts'
 import type { NetConnection, NetHandlers } from '../io/net.ts'
@@ -33,6 +34,8 @@ export interface ConnectionDeps extends RunnerDeps {
   /** For connections that have sent a valid request, and for those that have not: strangers cannot use up what clients need. */
   readonly budget: FrameBudget
   readonly firstBudget: FrameBudget
+  /** Holds back log lines about input that cannot be read. */
+  readonly refusals: LogGate
   /** Principal of a connection without login. */
   readonly principal: string
   readonly closed: (connection: KafkaConnection, reason: string) => void
@@ -279,7 +282,8 @@ export class KafkaConnection implements NetHandlers {
 
   /** The stream cannot be read on: earlier answers go out, then the connection closes without one to this request. */
   #refuseStream(error: MoonMQError): void {
-    this.#deps.log.warn('kafka.request_unreadable', `connection closed: ${error.message}`, this.#fields())
+    const note = this.#deps.refusals.pass()
+    if (note !== null) this.#deps.log.warn('kafka.request_unreadable', `connection closed: ${error.message}${note}`, this.#fields())
     this.#lose(error.code === 'UNSUPPORTED_VERSION' || error.code === 'UNKNOWN_OP' ? 'unsupported' : 'malformed')
   }
 

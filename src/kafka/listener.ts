@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import { KIB, MAX_PRE_AUTH_FRAME_BYTES, MAX_REQUEST_BYTES, MIB } from '../core/limits.ts'
+import { LogGate } from '../core/log-gate.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
@@ -49,6 +50,7 @@ export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
   drainMs: 5_000,
 }
 
+const REFUSALS_LOGGED_PER_SECOND = 20
 const ANONYMOUS = 'User:ANONYMOUS'
 
 const PROTOCOL = { protocol: 'kafka' }
@@ -86,6 +88,7 @@ export class KafkaDoor implements Door, Resource {
       dispatch: this.dispatch,
       budget: this.#budget,
       firstBudget: this.#firstBudget,
+      refusals: new LogGate(deps.clock, REFUSALS_LOGGED_PER_SECOND),
       principal: ANONYMOUS,
       instruments: this.#instruments,
       lent: new LentMemory(options.maxLentBytes),

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import type { Counter, Histogram, Metrics } from '../core/counters.ts'
+import { LogGate } from '../core/log-gate.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
@@ -35,6 +36,7 @@ export interface ListenersOptions {
 }
 
 export const FIRST_BYTES_MS = 5_000
+const REFUSALS_LOGGED_PER_SECOND = 20
 /** How long a refused HTTP client may take to read its answer. */
 const HTTP_ANSWER_MS = 2_000
 
@@ -54,6 +56,7 @@ export class Listeners implements Resource {
   readonly #limits: ConnectionLimits
   readonly #closedCounters = new Map<string, Counter>()
   readonly #openSeconds: Histogram
+  readonly #sniffingDeps: SniffingDeps
   readonly #listening: { bound: BoundListener; listener: NetListener }[] = []
   readonly #sniffing = new Set<SharedConnection>()
   #nextId = 1
@@ -62,6 +65,7 @@ export class Listeners implements Resource {
     this.#deps = deps
     this.#options = options
     this.#limits = new ConnectionLimits(deps.metrics, options.limits)
+    this.#sniffingDeps = { ...deps, refusals: new LogGate(deps.clock, REFUSALS_LOGGED_PER_SECOND) }
     this.#openSeconds = deps.metrics.histogram('moonmq_connection_duration_seconds')
   }
 
@@ -113,7 +117,7 @@ export class Listeners implements Resource {
     })
     this.#sniffing.add(shared)
     const info: AcceptInfo = { id: this.#nextId++, listener: listener.name, advertised: listener.advertised, loggedIn: seat.loggedIn }
-    const sniffing = new Sniffing(this.#deps, this.#options, shared, listener, info, (reason) => {
+    const sniffing = new Sniffing(this.#sniffingDeps, this.#options, shared, listener, info, (reason) => {
       this.#sniffing.delete(shared)
       this.#closed(reason)
     })
@@ -131,9 +135,14 @@ export class Listeners implements Resource {
   }
 }
 
+interface SniffingDeps extends ListenersDeps {
+  /** Holds back log lines about connections that are refused. */
+  readonly refusals: LogGate
+}
+
 /** The first five bytes of one connection. `ended` is called once: with null when a door took it, else with why it was closed. */
 class Sniffing implements NetHandlers {
-  readonly #deps: ListenersDeps
+  readonly #deps: SniffingDeps
   readonly #options: ListenersOptions
   readonly #connection: SharedConnection
   readonly #listener: ListenerOptions
@@ -144,7 +153,7 @@ class Sniffing implements NetHandlers {
   #over = false
 
   constructor(
-    deps: ListenersDeps,
+    deps: SniffingDeps,
     options: ListenersOptions,
     connection: SharedConnection,
     listener: ListenerOptions,
@@ -235,7 +244,8 @@ class Sniffing implements NetHandlers {
 
   #logClose(what: string, loud: boolean): void {
     const fields = { remote: text(this.#connection.remote), listener: this.#listener.name, connection: this.#info.id }
-    if (loud) this.#deps.log.warn('connection.refused', `connection closed: the client ${what}`, fields)
+    const note = loud ? this.#deps.refusals.pass() : null
+    if (note !== null) this.#deps.log.warn('connection.refused', `connection closed: the client ${what}${note}`, fields)
     else this.#deps.log.debug('connection.refused', `connection closed: the client ${what}`, fields)
   }
 
