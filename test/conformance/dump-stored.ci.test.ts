@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { buildBatch } from '../../src/record/builder.ts'
 import { type DumpTool, dumpToolMissing, filesOf, openDumpTool } from '../support/kafka-dump.ts'
 import { inRoot } from '../support/root.ts'
 import { writeStoredFolder } from '../support/stored-folder.ts'
@@ -21,6 +22,15 @@ before(async () => {
 })
 
 after(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Records that are not what their topic holds. */
+const PLANTED: readonly (readonly [option: string, record: { key: Buffer | null; value: Buffer | null }])[] = [
+  ['--offsets-decoder', { key: Buffer.from('000100', 'hex'), value: null }],
+  ['--offsets-decoder', { key: Buffer.from('7fff0000', 'hex'), value: null }],
+  ['--transaction-log-decoder', { key: Buffer.from('0000', 'hex'), value: null }],
+  ['--cluster-metadata-decoder', { key: null, value: Buffer.from('01630000', 'hex') }],
+  ['--cluster-metadata-decoder', { key: null, value: Buffer.from('0102', 'hex') }],
+]
 
 const PLAIN = ['orders-0', 'dense-0', 'stamped-0', 'payments-0', 'empty-0']
 const ALL = [...PLAIN, '__consumer_offsets-0', '__transaction_state-0', '__cluster_metadata-0']
@@ -97,6 +107,20 @@ test('the judge finds what is planted', { skip }, async () => {
     const stem = basename(name, '.log')
     await judge(`${stem}.index`, (bytes) => void bytes.writeUInt32BE(bytes.readUInt32BE(0) + 1, 0), [])
     await judge(`${stem}.timeindex`, (bytes) => void bytes.writeUInt32BE(bytes.readUInt32BE(8) + 1, 8), [])
+  } finally {
+    rmSync(copy, { recursive: true, force: true })
+  }
+})
+
+test('the judge finds a record that its decoder cannot read', { skip }, async () => {
+  const copy = mkdtempSync(join(tmpdir(), 'moonmq-dump-records-'))
+  try {
+    const path = join(copy, '00000000000000000000.log')
+    for (const [option, record] of PLANTED) {
+      writeFileSync(path, buildBatch([{ ...record, timestampMs: 1_700_000_000_000 }]))
+      const { findings } = await tool.dump([path], [option])
+      assert.notDeepEqual(findings, [], option)
+    }
   } finally {
     rmSync(copy, { recursive: true, force: true })
   }
