@@ -13,6 +13,7 @@ export const OTHER_VARIABLES: ReadonlyMap<string, string> = new Map([
   ['MOONMQ_ENVIRONMENT', 'Name of the environment: which overlay file is read. Default: development.'],
   ['MOONMQ_METRICS_TOKEN', 'Token of metrics and statistics when server.metricsAuth.token is empty.'],
   ['MOONMQ_LISTENERS', 'The list `listeners` as JSON.'],
+  ['MOONMQ_BROKER', 'HOST:PORT of the broker that the commands talk to when --broker is not given.'],
   ['MOONMQ_ADDR', 'HOST:PORT of the broker that `npm run test:external` uses.'],
   ['MOONMQ_SUITES', 'Folder of client suites for the conformance tests.'],
   ['MOONMQ_PEERS', 'Folder of load programs for the benchmarks.'],
