@@ -68,6 +68,7 @@ export const METRICS: readonly MetricRow[] = [
   counter('moonmq_segment_rolls_total', ['topic'], 'Segments begun after a full or old one'),
   seconds('moonmq_fsync_duration_seconds', [], 'Time of one sync of a log file'),
   counter('moonmq_fsync_total', [], 'Syncs of log files'),
+  gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),
   counter('moonmq_storage_failures_total', ['topic'], 'Logs closed after a failed write or sync'),
   counter('moonmq_producers_expired_total', [], 'Idempotent producers forgotten after silence'),
 
