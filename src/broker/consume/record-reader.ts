@@ -67,7 +67,7 @@ export class RecordReader {
 
   async #decode(request: ReadTopicRequest, offset: number, found: FetchedPartition | undefined, room: Room): Promise<PartitionRecords> {
     if (found === undefined) throw new MoonMQError('INTERNAL', { reason: 'a fetch without one of its partitions' })
-    const { topic, isolation } = request
+    const { topic, isolation, maxBytes } = request
     const { partition, highWatermark, lastStableOffset, logStartOffset, read } = found
     const bounds = { partition, highWatermark, lastStableOffset, logStartOffset }
     if (found.error !== null) return { ...bounds, error: found.error, records: [], nextOffset: offset }
@@ -86,6 +86,8 @@ export class RecordReader {
         maxBytes: room.bytes,
         maxPartBytes: request.maxPartBytes ?? Number.POSITIVE_INFINITY,
       })
+      // One record always comes, or a reader could never pass it; but one of the whole answer, not one of each partition.
+      if (decoded.bytes > room.bytes && room.bytes < maxBytes) return { ...bounds, error: null, records: [], nextOffset: offset }
       room.records -= decoded.records.length
       room.bytes -= decoded.bytes
       const { records, nextOffset, tooLarge } = decoded

@@ -37,13 +37,13 @@ export const read: Handler<'READ'> = {
       maxRecords: Math.min(Math.max(1, message.maxRecords), MAX_FETCH_RECORDS),
       maxBytes: Math.min(Math.max(1, message.maxBytes), MAX_FETCH_BYTES, call.options.maxPendingBytes / 2),
       maxWaitMs: refused.size > 0 ? 0 : Math.min(message.maxWaitMs, MAX_READ_WAIT_MS),
-      maxPartBytes: Math.min(MAX_READ_PART_BYTES, call.options.maxPendingBytes / 2),
+      maxPartBytes: largestRecord(call),
     })
     try {
       let next = 0
       return result(
         call,
-        wanted.map((_, index) => refused.get(index) ?? part(got.partitions[next++])),
+        wanted.map((_, index) => refused.get(index) ?? part(call, topic, got.partitions[next++])),
       )
     } finally {
       // The frame is a copy.
@@ -76,8 +76,26 @@ function refusal(wanted: Wanted, error: MoonMQError): Part {
   return { partition: wanted.partition, code, errorName: name, errorMessage: message, ...unknown }
 }
 
-function part(got: PartitionRecords | undefined): Part {
-  if (got === undefined) throw new MoonMQError('INTERNAL', { reason: 'a read without one of its partitions' })
+/** What fits a frame, and the queue of a client that has not taken all of the answer before (a quarter of it at most). */
+function largestRecord(call: Call): number {
+  return Math.min(MAX_READ_PART_BYTES, Math.floor(call.options.maxPendingBytes * 0.7))
+}
+
+/** A record that no frame can hold is refused by its offset: it comes alone, as the first of an answer. */
+function unframeable(call: Call, topic: string, got: PartitionRecords): MoonMQError | null {
+  const first = got.records[0]
+  if (first === undefined) return null
+  const size = readRecordBytes(first)
+  const limit = largestRecord(call)
+  if (size <= limit) return null
+  const { offset, partition } = first
+  return new MoonMQError('VALUE_TOO_LARGE_FOR_CLIENT', { offset, topic, partition, part: 'record', size, limit })
+}
+
+function part(call: Call, topic: string, read: PartitionRecords | undefined): Part {
+  if (read === undefined) throw new MoonMQError('INTERNAL', { reason: 'a read without one of its partitions' })
+  const tooLarge = unframeable(call, topic, read)
+  const got = tooLarge === null ? read : { ...read, error: tooLarge, records: [], nextOffset: read.records[0]?.offset ?? read.nextOffset }
   const { partition, error, nextOffset, highWatermark, records } = got
   const bounds = { nextOffset, earliest: got.logStartOffset, highWatermark, lastStable: got.lastStableOffset, records }
   if (error === null) return { partition, code: 0, ...bounds }

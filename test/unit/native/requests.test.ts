@@ -252,3 +252,23 @@ test('requests that this version does not serve say so by name', async () => {
   deepEqual(await refused(connection.call('LIST_GROUPS', {})), [2, 'LIST_GROUPS'])
   deepEqual(await refused(connection.call('JOIN_GROUP', { group: 'g', memberId: '', topics: ['t'] })), [2, 'JOIN_GROUP'])
 })
+
+test('READ: small batches that inflate to much do not make a large answer', async () => {
+  const { at, connection } = await extended(8)
+  const big = Buffer.alloc(60_000, 120)
+  for (let partition = 0; partition < 8; partition++) {
+    const records = [{ key: null, value: big, partition, headers: NO_HEADERS }]
+    await connection.call('SEND', { acks: 1, codec: 0, timeoutMs: 1000, topic: 't', records })
+  }
+  equal(at.logs.at('t', 7).logEndOffset, 1)
+  const everywhere = Array.from({ length: 8 }, (_, partition) => ({ partition, start: 1, value: 0 }))
+  let found = await parts(connection, everywhere, { maxBytes: 100_000 })
+  equal(found.filter((part) => part.records.length > 0).length, 1)
+  const seen = new Set<number>()
+  for (let round = 0; round < 20 && seen.size < 8; round++) {
+    for (const part of found) for (const _ of part.records) seen.add(part.partition)
+    const next = found.map((part) => ({ partition: part.partition, start: 0, value: part.nextOffset }))
+    found = await parts(connection, next, { maxBytes: 100_000 })
+  }
+  equal(seen.size, 8)
+})
