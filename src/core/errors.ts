@@ -104,7 +104,7 @@ export const ERRORS = {
   GROUP_MISSING: row(15, 69, 404, FINAL, 'group "{group}" does not exist'),
   GROUP_NOT_EMPTY: row(16, 68, 409, FINAL, 'group "{group}" has members'),
   GROUP_ID_INVALID: row(1, 24, 400, FINAL, 'the group id is not valid: {reason}'),
-  GROUP_LIMIT: row(6, 84, 429, FINAL, 'group "{group}" has reached its limit of {limit} members'),
+  GROUP_LIMIT: row(6, 81, 429, FINAL, 'group "{group}" has reached its limit of {limit} members'),
   MEMBER_ID_REQUIRED: row(12, 79, 409, RETRY, 'join again with the member id given'),
   FENCED_INSTANCE_ID: row(12, 82, 409, FINAL, 'instance id "{instance}" of group "{group}" now belongs to another member'),
   ILLEGAL_GENERATION: row(12, 22, 409, FINAL, 'generation {generation} of group "{group}" is not the current one'),
