@@ -84,6 +84,7 @@ async function produceAll(name: string, logs: PartitionLog[], writers: number, t
 
 async function readThrough(name: string, log: PartitionLog, maxBytes: number): Promise<void> {
   const startMs = performance.now()
+  const cpu = process.cpuUsage()
   let bytes = 0
   let reads = 0
   for (let offset = log.logStartOffset; offset < log.highWatermark; reads++) {
@@ -93,10 +94,11 @@ async function readThrough(name: string, log: PartitionLog, maxBytes: number): P
     read.release()
   }
   const seconds = (performance.now() - startMs) / 1000
+  const used = process.cpuUsage(cpu)
   console.log(
     `${name.padEnd(44)} ${Math.round(reads / seconds)
       .toLocaleString('en')
-      .padStart(9)}/s ${(bytes / seconds / 1e6).toFixed(0).padStart(6)} MB/s`,
+      .padStart(9)}/s ${(bytes / seconds / 1e6).toFixed(0).padStart(6)} MB/s   cpu ${((used.user + used.system) / reads).toFixed(1)} µs`,
   )
 }
 
