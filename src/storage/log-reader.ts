@@ -64,6 +64,7 @@ export class LogReader {
   /** Positions that were remembered may be wrong now. */
   forget(): void {
     this.#hints.length = 0
+    this.#nextHint = 0
   }
 
   #readTail(request: ReadRequest): LogRead {

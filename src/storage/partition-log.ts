@@ -600,6 +600,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   async #settle(): Promise<void> {
     await this.whenSynced(this.#logEnd)
+    await this.#upkeep.finishRest()
     const active = this.#active
     if (active.sizeBytes > 0) {
       active.finishTimeIndex()

@@ -52,16 +52,27 @@ export class SegmentUpkeep {
     const { disk } = this.#deps
     this.#background('storage.segment_not_finished', async () => {
       if (!this.#host.isOnline()) return
-      await this.#host.whenSynced(endOffset)
-      segment.finishTimeIndex()
-      await segment.syncIndexes()
-      await segment.txnIndex.close()
+      await this.#saveIndexes(segment, endOffset)
       await writeFileAtomically(disk, `${folder}/${producerSnapshotName(endOffset)}`, [snapshot])
-      await disk.syncDirectory(folder)
-      segment.isFinished = true
       const oldest = this.#host.segments().at(-3)
       if (oldest !== undefined) await removeOldProducerSnapshots(disk, folder, oldest.baseOffset)
     })
+  }
+
+  /** Tries again what failed for closed segments, without their snapshots: recovery then begins at an older one. Within the queue. */
+  async finishRest(): Promise<void> {
+    for (const segment of this.#host.segments().slice(0, -1)) {
+      if (!segment.isFinished) await this.#saveIndexes(segment, segment.nextOffset)
+    }
+  }
+
+  async #saveIndexes(segment: Segment, endOffset: number): Promise<void> {
+    await this.#host.whenSynced(endOffset)
+    segment.finishTimeIndex()
+    await segment.syncIndexes()
+    await segment.txnIndex.close()
+    await this.#deps.disk.syncDirectory(this.#host.folder)
+    segment.isFinished = true
   }
 
   /** An index led astray, or does not fit the log: it is built again. */
@@ -104,9 +115,10 @@ export class SegmentUpkeep {
     }
   }
 
-  /** Removes closed segments that lie wholly below `offset`. Returns the bytes freed. Called within the log's queue. */
+  /** Removes closed segments that lie wholly below `offset`. Returns the bytes freed. Called within the log's queue, at each checkpoint. */
   async removeBelow(offset: number): Promise<number> {
     const segments = this.#host.segments()
+    await this.finishRest()
     let freed = 0
     while (segments.length > 1) {
       const [first, second] = segments

@@ -45,8 +45,10 @@ class Life {
     else if (dice < 75) await this.#acknowledge()
     else if (dice < 82) await this.#harness.manager.checkpoint()
     else if (dice < 88) await this.#readSomewhere()
-    else if (dice < 92) await this.#stopAndStart()
-    else if (dice < 96) await this.#kill()
+    else if (dice < 91) await this.#stopAndStart()
+    else if (dice < 93) await this.#failAndReopen()
+    else if (dice < 94) await this.#truncate()
+    else if (dice < 97) await this.#kill()
     else await this.#cutPower()
   }
 
@@ -75,6 +77,51 @@ class Life {
     for (let index = 1; index < found.length; index++) assert.equal(found[index]?.[0], (found[index - 1]?.[1] ?? 0) + 1)
   }
 
+  /** One operation of the disk fails somewhere; the log is opened again, with the next epoch, until it succeeds. */
+  async #failAndReopen(): Promise<void> {
+    const faults = [
+      { operation: 'datasync', effect: { kind: 'failedSync' } },
+      { operation: 'write', effect: { kind: 'shortWrite', keepBytes: this.#random.below(100) } },
+      { operation: 'write', effect: { kind: 'error', code: 'EFBIG' } },
+      { operation: 'open', effect: { kind: 'error', code: 'EMFILE' } },
+      { operation: 'syncDirectory', effect: { kind: 'error', code: 'ENOSPC' } },
+      { operation: 'truncate', effect: { kind: 'error', code: 'EFBIG' } },
+      { operation: 'rename', effect: { kind: 'error', code: 'EFBIG' } },
+    ] as const
+    const fault = faults[this.#random.below(faults.length)] as (typeof faults)[number]
+    const { log } = this.#harness
+    const drop = this.#disk.fail({ ...fault, path: '/data/t-0/', nth: 1 + this.#random.below(4) })
+    for (let count = this.#random.below(4); count >= 0 && log.state === 'online'; count--) {
+      this.#append()
+      await log.whenDurable(log.logEndOffset).then(
+        () => {
+          this.#acknowledged = Math.max(this.#acknowledged, log.highWatermark)
+        },
+        () => {},
+      )
+    }
+    await log.idle()
+    while (log.state === 'failed') {
+      this.#epoch++
+      await log.reopen(this.#epoch).catch(() => {})
+      // A fault that was not hit by the appends may be hit by the reopening; one is enough.
+      if (this.#random.below(2) === 0) drop()
+    }
+    drop()
+    await this.#checkContent()
+  }
+
+  async #truncate(): Promise<void> {
+    const { log } = this.#harness
+    const offset = log.logStartOffset + this.#random.below(log.logEndOffset - log.logStartOffset + 1)
+    this.#epoch++
+    await log.truncateTo(offset)
+    this.#acknowledged = Math.min(this.#acknowledged, log.logEndOffset)
+    assert.ok(log.logEndOffset <= offset)
+    await log.whenDurable(log.logEndOffset)
+    await this.#checkContent()
+  }
+
   async #start(): Promise<void> {
     this.#harness = await openHarness({
       disk: this.#disk,
@@ -82,6 +129,10 @@ class Life {
       config: this.#config,
       manager: { tailBytes: this.#tailBytes, maxOpenFiles: 3 },
     })
+    await this.#checkContent()
+  }
+
+  async #checkContent(): Promise<void> {
     const { log } = this.#harness
     assert.ok(log.logEndOffset >= this.#acknowledged, `${log.logEndOffset} is below the acknowledged ${this.#acknowledged}`)
     assert.equal(log.highWatermark, log.logEndOffset)
