@@ -1,6 +1,7 @@
 import type { RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
+import { KIB } from '../core/limits.ts'
 import type { LogFields, Logger } from '../core/logger.ts'
 import type { Random } from '../core/random.ts'
 import type { AcceptInfo } from '../io/door.ts'
@@ -23,12 +24,16 @@ export interface ConnectionDeps {
   readonly log: Logger
   readonly dispatch: Dispatch
   readonly budget: PartialBudget
+  /** The same for clients that have not logged in: strangers cannot take the memory of the others. */
+  readonly earlyBudget: PartialBudget
   readonly instruments: Instruments
   readonly closed: (connection: NativeConnection, reason: string) => void
 }
 
 /** How long a peer may take to read the last answers of a connection that is being closed. */
 const LINGER_MS = 2_000
+/** What a client that has not logged in may have queued for it, and waiting. */
+const EARLY_BYTES = 64 * KIB
 /** What a frame that waits costs beside its payload. */
 const FRAME_OVERHEAD_BYTES = 160
 
@@ -67,7 +72,7 @@ export class NativeConnection implements NetHandlers {
     this.#options = options
     this.#socket = socket
     this.#info = info
-    this.#cutter = new FrameCutter(options.maxFrameBytes, deps.budget)
+    this.#cutter = new FrameCutter(options.maxFrameBytes, this.#splitBudget())
     this.#session = new Session(
       {
         principal: ANONYMOUS,
@@ -114,7 +119,7 @@ export class NativeConnection implements NetHandlers {
     this.#deadlines.received(whole, this.#cutter.inFrame)
     this.#pump()
     this.#flush()
-    if (!this.#paused && !this.#ended && this.#waitingBytes > this.#options.maxWaitingBytes) {
+    if (!this.#paused && !this.#ended && this.#waitingBytes > this.#maxWaitingBytes) {
       this.#paused = true
       this.#deadlines.reading(false)
       this.#socket.pause()
@@ -171,7 +176,7 @@ export class NativeConnection implements NetHandlers {
       this.#deps.log.warn('native.stream_unreadable', `connection closed: ${error.message}`, this.#fields())
       this.#endWith('malformed', this.#errorFrame(ZERO_CORRELATION, error))
     }
-    if (this.#paused && this.#ending === null && this.#waitingBytes <= this.#options.maxWaitingBytes / 2) {
+    if (this.#paused && this.#ending === null && this.#waitingBytes <= this.#maxWaitingBytes / 2) {
       this.#paused = false
       this.#deadlines.reading(true)
       this.#socket.resume()
@@ -179,9 +184,43 @@ export class NativeConnection implements NetHandlers {
   }
 
   #mayStart(frame: Frame): boolean {
-    if (this.#busy || this.#socket.queuedBytes > this.#options.maxPendingBytes / 4) return false
+    if (this.#busy || this.#socket.queuedBytes > this.#maxQueuedBytes) return false
     if (!isPipelined(frame.opcode)) return this.#replies.unready === 0
     return this.#replies.count < this.#options.maxOpenRequests && this.#replies.unreadyBytes < this.#options.maxOpenBytes
+  }
+
+  get #loggedIn(): boolean {
+    return this.#session.state === 'authenticated'
+  }
+
+  get #maxWaitingBytes(): number {
+    return this.#loggedIn ? this.#options.maxWaitingBytes : Math.min(EARLY_BYTES, this.#options.maxWaitingBytes)
+  }
+
+  /** With more than this queued no further request is started. */
+  get #maxQueuedBytes(): number {
+    const { maxPendingBytes } = this.#options
+    return this.#loggedIn ? maxPendingBytes / 4 : Math.min(EARLY_BYTES, maxPendingBytes / 4)
+  }
+
+  /** A frame that began before the login gives back to where it took from. */
+  #splitBudget(): PartialBudget {
+    const { budget, earlyBudget } = this.#deps
+    let early = 0
+    return {
+      take: (bytes) => {
+        if (this.#loggedIn) return budget.take(bytes)
+        if (!earlyBudget.take(bytes)) return false
+        early += bytes
+        return true
+      },
+      give: (bytes) => {
+        const part = Math.min(bytes, early)
+        early -= part
+        earlyBudget.give(part)
+        budget.give(bytes - part)
+      },
+    }
   }
 
   #begin(frame: Frame): void {

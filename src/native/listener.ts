@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import { MoonMQError } from '../core/errors.ts'
+import { MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
@@ -15,6 +16,9 @@ import { NATIVE_HANDLERS } from './handlers/index.ts'
 import { Instruments } from './instruments.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from './options.ts'
 import type { AnyHandler } from './session.ts'
+
+/** Memory of unfinished frames of all connections that have not logged in. */
+const MAX_EARLY_PARTIAL_BYTES = 32 * MIB
 
 export interface NativeDoorDeps {
   readonly broker: RecordPorts
@@ -47,6 +51,7 @@ export class NativeDoor implements Door, Resource {
       log: deps.log,
       dispatch: new Dispatch(deps.handlers ?? NATIVE_HANDLERS),
       budget: new Budget(options.maxPartialBytes),
+      earlyBudget: new Budget(Math.min(MAX_EARLY_PARTIAL_BYTES, options.maxPartialBytes)),
       instruments: this.#instruments,
       closed: (connection, reason) => this.#forget(connection, reason),
     }

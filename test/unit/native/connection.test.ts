@@ -247,3 +247,53 @@ test('nothing is left behind when connections end', async () => {
   equal(at.clock.pendingTimers, before)
   equal(at.door.openConnections, 0)
 })
+
+test('strangers with unfinished frames share a bound of their own, and whoever logs in is not concerned', async () => {
+  const at = await testNativeDoor({ maxPartialBytes: 100_000 })
+  await createTopic(at.broker, 't')
+  const strangers = []
+  for (let i = 0; i < 10; i++) {
+    const stranger = await at.connect('greeted')
+    strangers.push(stranger)
+    stranger.socket.push(Buffer.concat([Buffer.from('000fffff', 'hex'), Buffer.alloc(30_000)]))
+  }
+  const refused = []
+  for (const stranger of strangers) refused.push((await stranger.received())[0]?.message['code'])
+  deepEqual(refused.slice(3), [6, 6, 6, 6, 6, 6, 6])
+  ok(!strangers[0]?.socket.closed && strangers[9]?.socket.closed)
+  const client = await at.connect()
+  const frame = encodeFrame('PRODUCE', client.correlation(), { ...produce('x'.repeat(60_000)) })
+  client.socket.push(frame.subarray(0, 50_000))
+  client.socket.push(frame.subarray(50_000))
+  equal((await client.received())[0]?.op, 'PRODUCE_ACK')
+})
+
+test('a stranger who asks and does not read gets little', async () => {
+  const at = await testNativeDoor()
+  const stranger = await at.connect('greeted')
+  stranger.socket.holding = true
+  for (let i = 0; i < 5000; i++) stranger.send('LIST_TOPICS', {})
+  await stranger.received()
+  ok(stranger.socket.paused)
+  ok(stranger.socket.queuedBytes < 80_000, `${stranger.socket.queuedBytes}`)
+})
+
+test('a read that waits ends with its connection', async () => {
+  const at = await testNativeDoor()
+  await createTopic(at.broker, 't')
+  const before = at.clock.pendingTimers
+  const connection = await at.connect('extended')
+  connection.send('READ', {
+    topic: 't',
+    isolation: 0,
+    maxRecords: 1,
+    maxBytes: 100,
+    maxWaitMs: 30_000,
+    partitions: [{ partition: 0, start: 1, value: 0 }],
+  })
+  await connection.received()
+  ok(at.clock.pendingTimers > before + 1)
+  connection.socket.close()
+  await connection.received()
+  equal(at.clock.pendingTimers, before)
+})
