@@ -15,19 +15,25 @@ const CONSUMER_PROTOCOL = 'consumer'
 export function expiredOffsets(
   group: ClassicGroup,
   stateChangedAtMs: number,
-  offsets: readonly OffsetEntry[],
+  offsets: Iterable<OffsetEntry>,
   nowMs: number,
   retentionMs: number,
 ): OffsetEntry[] {
   const old = (sinceMs: number) => nowMs - sinceMs >= retentionMs
   if (group.state === 'Empty') {
     const emptySinceMs = group.protocolType === '' ? 0 : stateChangedAtMs
-    return offsets.filter(({ value }) => old(Math.max(value.commitTimestampMs, emptySinceMs)))
+    return picked(offsets, ({ value }) => old(Math.max(value.commitTimestampMs, emptySinceMs)))
   }
   if (group.state !== 'Stable') return []
   const subscribed = subscribedTopics(group)
   if (subscribed === null) return []
-  return offsets.filter(({ topic, value }) => !subscribed.has(topic) && old(value.commitTimestampMs))
+  return picked(offsets, ({ topic, value }) => !subscribed.has(topic) && old(value.commitTimestampMs))
+}
+
+function picked(offsets: Iterable<OffsetEntry>, where: (entry: OffsetEntry) => boolean): OffsetEntry[] {
+  const found: OffsetEntry[] = []
+  for (const entry of offsets) if (where(entry)) found.push(entry)
+  return found
 }
 
 /** The topics that members of the group ask for; null when that cannot be told, so nothing may be taken from them. */

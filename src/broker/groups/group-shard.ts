@@ -144,7 +144,7 @@ export class GroupShard {
   #dropStaleOffsets(): void {
     const { topics } = this.#deps.image()
     for (const entry of [...this.groups.values()]) {
-      const stale = entry.offsets.entries().filter(({ topic, value }) => {
+      const stale = [...entry.offsets.all()].filter(({ topic, value }) => {
         const id = topics.get(topic)?.id
         return id === undefined || (value.topicId !== ZERO_UUID && value.topicId !== id)
       })

@@ -397,21 +397,22 @@ export class GroupCoordinator implements GroupPort, Resource {
   #armSweep(): void {
     if (this.#closed) return
     this.#sweepTimer = this.#deps.clock.setTimer(this.#options.retentionCheckIntervalMs, () => {
-      this.#expireOffsets()
+      this.#expireOffsets(0)
       this.#armSweep()
     })
   }
 
-  #expireOffsets(): void {
+  /** One shard a turn, so that a million offsets do not hold up requests. */
+  #expireOffsets(from: number): void {
+    const shard = this.#shards[from]
+    if (shard === undefined || this.#closed) return
     const nowMs = this.#deps.clock.nowMs()
-    for (const shard of this.#shards) {
-      for (const entry of [...shard.groups.values()]) {
-        const { machine, stateChangedAtMs } = entry
-        const expired = expiredOffsets(machine, stateChangedAtMs, entry.offsets.entries(), nowMs, this.#options.offsetsRetentionMs)
-        // A group that was left by its members and never committed goes here too.
-        shard.deleteOffsets(entry, expired, 'their retention is over')
-      }
+    for (const entry of [...shard.groups.values()]) {
+      const expired = expiredOffsets(entry.machine, entry.stateChangedAtMs, entry.offsets.all(), nowMs, this.#options.offsetsRetentionMs)
+      // A group that was left by its members and never committed goes here too.
+      shard.deleteOffsets(entry, expired, 'their retention is over')
     }
+    this.#deps.clock.defer(() => this.#expireOffsets(from + 1))
   }
 
   /** Requests that wait are answered; nothing is stored any more. */

@@ -71,6 +71,11 @@ export class OffsetStore {
     this.#watcher?.added(topic, partition, () => this.get(topic, partition)?.offset ?? 0)
   }
 
+  /** In no order. */
+  *all(): Generator<OffsetEntry> {
+    for (const [topic, partitions] of this.#topics) for (const [partition, value] of partitions) yield { topic, partition, value }
+  }
+
   /** Ordered by topic and partition. */
   entries(): OffsetEntry[] {
     const topics = [...this.#topics].sort(([left], [right]) => (left < right ? -1 : 1))
