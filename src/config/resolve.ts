@@ -207,12 +207,12 @@ function openToAll(what: string): Error {
 }
 
 /** A number of the block `kafka`, its default when nobody set it. */
-export function kafkaValue(settings: Settings, name: string): number {
+function kafkaValue(settings: Settings, name: string): number {
   return kafkaNumber(kafkaText(settings, name))
 }
 
 /** A value of the block `kafka` as text, its default when nobody set it. */
-export function kafkaText(settings: Settings, name: string): string {
+function kafkaText(settings: Settings, name: string): string {
   const setting = brokerSetting(name)
   assert(setting !== undefined, `${name} is in the table of broker settings`)
   return settings.kafka.get(name) ?? setting.default

@@ -3,11 +3,6 @@ export function assert(condition: unknown, what: string): asserts condition {
   if (!condition) throw new Error(`invariant broken: ${what}`)
 }
 
-/** Marks a branch that the types rule out. */
-export function unreachable(value: never, what: string): never {
-  throw new Error(`unreachable: ${what}: ${String(value)}`)
-}
-
 /** The value, or an error that names what was missing. Stands where an index access cannot fail. */
 export function defined<T>(value: T | undefined | null, what: string): T {
   if (value === undefined || value === null) throw new Error(`invariant broken: ${what} is missing`)

@@ -12,6 +12,5 @@ export const BATCH_HEADER_BYTES = 61
 export const MAX_TOPIC_NAME_BYTES = 249
 /** What one compressed batch may inflate to unless a topic or setting says less. */
 export const MAX_INFLATED_BATCH_BYTES = 64 * MIB
-/** Partitions that one topic may have. Native: 1024 (spec 1.2). */
-export const MAX_PARTITIONS_PER_TOPIC_NATIVE = 1024
+/** Partitions that one topic may have. */
 export const MAX_PARTITIONS_PER_TOPIC = 100_000

@@ -12,9 +12,7 @@ export interface Resource extends AsyncDisposable {
 /** Which transactional records a reader sees (KIP-98). */
 export type IsolationLevel = 'read_uncommitted' | 'read_committed'
 
-/** A producer without identity: the values that Kafka writes into a batch header. */
-export const NO_PRODUCER_ID = -1
-export const NO_PRODUCER_EPOCH = -1
+/** What Kafka writes into a batch header as the sequence of a producer without identity. */
 export const NO_SEQUENCE = -1
 
 /** Kafka's "unknown" for a leader epoch, a timestamp and an offset. */

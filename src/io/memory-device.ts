@@ -7,7 +7,7 @@ const SECTOR_BYTES = 512
 /** Memory that a file or directory counts for besides its content. */
 const NODE_BYTES = 512
 /** Positions beyond this are refused: one stray number must not fill memory with bookkeeping. */
-export const MAX_FILE_BYTES = 2 ** 40
+const MAX_FILE_BYTES = 2 ** 40
 
 /**
  * What a power cut leaves of what was not synced. Each is drawn at random (`any`) unless told.

@@ -6,7 +6,7 @@ import { type MessageCodec, messageCodec } from './codec.ts'
 import type { AnyApi, ApiRange } from './handler.ts'
 import { describeSkipped } from './skipped.ts'
 
-export const API_VERSIONS_KEY = 18
+const API_VERSIONS_KEY = 18
 /** Kafka's UNSUPPORTED_VERSION. */
 const UNSUPPORTED_VERSION = 35
 /** Bytes of a client id that are kept; longer ones are cut, the header allows 32 KiB. */

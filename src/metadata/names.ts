@@ -2,7 +2,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { MAX_TOPIC_NAME_BYTES } from '../core/limits.ts'
 
 /** Topics that hold the broker's own state. Clients neither create, write nor delete them. */
-export const INTERNAL_TOPICS: ReadonlySet<string> = new Set([
+const INTERNAL_TOPICS: ReadonlySet<string> = new Set([
   '__cluster_metadata',
   '__consumer_offsets',
   '__share_group_state',

@@ -114,7 +114,7 @@ function settingsOf(image: MetadataImage, resource: SetConfigPlan['resource'], n
   return (resource === 'broker' ? image.brokerConfigs : image.groupConfigs).get(name)
 }
 
-export const PRODUCER_ID_BLOCK = 1000
+const PRODUCER_ID_BLOCK = 1000
 
 export interface ProducerIdBlock {
   readonly firstProducerId: number

@@ -20,16 +20,13 @@ interface PromMetric {
   get(): Promise<object>
 }
 
-/** Type of the text that `Scrape.text` gives: Prometheus, version 0.0.4. */
-export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
-
 export interface ScrapeOptions {
   /** Whether memory, processor time and descriptors of the process are shown too (`process_*`, `nodejs_*`). */
   readonly processMetrics: boolean
 }
 
 /**
- * Renders the registry for Prometheus. prom-client takes a tenth of a second to load, so it is loaded at the first scrape, through the
+ * Renders the registry for Prometheus, text format version 0.0.4. prom-client takes a tenth of a second to load, so it is loaded at the first scrape, through the
  * injected loader.
  */
 export class Scrape {

@@ -191,11 +191,6 @@ export function timestampType(header: BatchHeader): TimestampType {
   return (header.attributes & ATTRIBUTE.logAppendTime) !== 0 ? 'LogAppendTime' : 'CreateTime'
 }
 
-/** When the markers and tombstones of a compacted batch may go, or undefined; it takes the place of the base timestamp (KIP-534). */
-export function deleteHorizonMs(header: BatchHeader): number | undefined {
-  return (header.attributes & ATTRIBUTE.deleteHorizon) !== 0 ? header.baseTimestampMs : undefined
-}
-
 export function hasProducer(header: BatchHeader): boolean {
   return header.producerId >= 0
 }

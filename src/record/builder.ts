@@ -38,7 +38,7 @@ function uvarintSize(value: number): number {
 }
 
 /** Bytes of a zig-zag varint of 32 bits. */
-export function varintSize(value: number): number {
+function varintSize(value: number): number {
   return uvarintSize(((value << 1) ^ (value >> 31)) >>> 0)
 }
 

@@ -2,7 +2,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { buildBatch } from './builder.ts'
 
 /** Kafka's control record types: the second int16 of a control record's key. */
-export const CONTROL_TYPE = {
+const CONTROL_TYPE = {
   abort: 0,
   commit: 1,
   leaderChange: 2,

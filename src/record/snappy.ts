@@ -8,7 +8,7 @@ import { copyMatch } from './lz4.ts'
 const XERIAL_MAGIC = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00])
 /** Magic, int32 version, int32 lowest compatible version. Some writers have the versions in little-endian, so they are not judged. */
 const XERIAL_HEADER_BYTES = 16
-export const XERIAL_BLOCK_BYTES = 32 * 1024
+const XERIAL_BLOCK_BYTES = 32 * 1024
 /** Three bytes of a block say at most 64. */
 const MAX_RATIO = 22
 const SHORT_COPY_BYTES = 24

@@ -105,7 +105,7 @@ export function dataCodec<N extends DataName>(name: N, version: number): Codec<D
   })
 }
 
-export function dataDefinition(name: DataName): RecordData {
+function dataDefinition(name: DataName): RecordData {
   let definition = data.get(name)
   if (definition === undefined) {
     definition = JSON.parse(DATA[name] as string) as RecordData

@@ -6,7 +6,7 @@ import type { ByteWriter } from '../core/writer.ts'
  * Array elements that one message may hold in all. A count is compared with the bytes that are left, but an element of two bytes becomes
  * an object of a hundred, so the number of elements has a bound of its own.
  */
-export const MAX_MESSAGE_ELEMENTS = 1_000_000
+const MAX_MESSAGE_ELEMENTS = 1_000_000
 /** Bytes fields up to this size are copied into the message; larger ones are linked. */
 const COPY_UP_TO_BYTES = 1024
 const MAX_SHORT = 32767

@@ -64,7 +64,7 @@ function bad(reason: string): MoonMQError {
 }
 
 /** The body of one record at one version. Throws UNSUPPORTED_VERSION. */
-export function recordCodec<P extends Place, N extends keyof RecordPlaces[P] & string>(
+function recordCodec<P extends Place, N extends keyof RecordPlaces[P] & string>(
   place: P,
   name: N,
   version: number,
@@ -89,11 +89,6 @@ export function recordCodec<P extends Place, N extends keyof RecordPlaces[P] & s
     byVersion[version] = codec
   }
   return codec as Codec<RecordPlaces[P][N]>
-}
-
-/** Highest version of a record that the definitions know. */
-export function latestVersion<P extends Place>(place: P, name: keyof RecordPlaces[P] & string): number {
-  return catalogue(place).byName.get(name)?.versions[1] ?? -1
 }
 
 // ---- __cluster_metadata ---------------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+import { isLoopback } from '../config/address.ts'
 import type { Counter, Gauge, Metrics } from '../core/counters.ts'
 
 export interface ConnectionLimitOptions {
@@ -99,8 +100,4 @@ export class ConnectionLimits {
 /** Never none at all: under a tiny descriptor limit a quarter of it still serves clients. */
 function connectionsFor(descriptorLimit: number, reserve: number): number {
   return Math.max(Math.floor(descriptorLimit / 4), descriptorLimit - reserve)
-}
-
-export function isLoopback(host: string): boolean {
-  return host === '::1' || host === 'localhost' || host.startsWith('127.') || host.startsWith('::ffff:127.')
 }

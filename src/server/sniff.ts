@@ -1,7 +1,7 @@
 import { MAX_REQUEST_BYTES } from '../core/limits.ts'
 
 /** Bytes that tell the protocols of the shared port apart (DESIGN D2). */
-export const SNIFF_BYTES = 5
+const SNIFF_BYTES = 5
 
 export type Protocol = 'native' | 'kafka'
 

@@ -1,6 +1,6 @@
 import { isCode } from '../core/errors.ts'
 import { MAX_REQUEST_BYTES } from '../core/limits.ts'
-import { type BatchHeader, batchCrcMatches, batchSizeAt, readBatchHeader } from '../record/batch.ts'
+import { type BatchHeader, batchCrcMatches, readBatchHeader } from '../record/batch.ts'
 
 /**
  * What a stored batch must satisfy besides its checksum. Base offset, length, leader epoch and magic lie outside the checksum; what
@@ -21,11 +21,6 @@ export interface BatchRules {
 
 /** Largest batch that can be stored: a request cannot bring a larger one. */
 export const MAX_BATCH_BYTES = MAX_REQUEST_BYTES
-
-/** Bytes of the batch at `at` by its length field, or what is wrong with that; undefined when too few bytes are there to tell. */
-export function storedBatchSize(bytes: Buffer, at: number, end: number): number | undefined {
-  return batchSizeAt(bytes, at, end)
-}
 
 /** The header of the batch at `at`, or why it cannot be one. Does not compute the checksum. */
 export function checkHeader(bytes: Buffer, at: number, end: number, rules: BatchRules): BatchHeader | string {

@@ -16,7 +16,6 @@ const STRAY_SUFFIX = '-stray'
 const MAX_NAME_BYTES = 255
 
 export const PARTITION_METADATA_FILE = 'partition.metadata'
-export const EPOCH_CHECKPOINT_FILE = 'leader-epoch-checkpoint'
 
 export function segmentFileName(baseOffset: number, kind: SegmentFileKind): string {
   return `${baseOffset.toString().padStart(20, '0')}.${kind}`

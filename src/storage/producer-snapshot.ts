@@ -112,7 +112,7 @@ export function producerSnapshotName(endOffset: number): string {
 }
 
 /** The end offset in a snapshot's name, or null when it is another file. */
-export function producerSnapshotOffset(name: string): number | null {
+function producerSnapshotOffset(name: string): number | null {
   const match = SNAPSHOT_NAME.exec(name)
   const offset = Number(match?.[1] ?? Number.NaN)
   return Number.isSafeInteger(offset) ? offset : null

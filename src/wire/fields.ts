@@ -117,7 +117,7 @@ export function text(limit: number): Field<string> {
   }
 }
 
-export function writeText(writer: ByteWriter, value: string): void {
+function writeText(writer: ByteWriter, value: string): void {
   const length = Buffer.byteLength(value)
   writer.uint32(length)
   writer.utf8(value, length)
@@ -133,7 +133,7 @@ export function bytes(limit: number): Field<Buffer> {
   }
 }
 
-export function writeBytes(writer: ByteWriter, value: Buffer): void {
+function writeBytes(writer: ByteWriter, value: Buffer): void {
   writer.uint32(value.length)
   writer.bytes(value)
 }

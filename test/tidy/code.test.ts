@@ -1,9 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LONG_FILES, LONG_FUNCTIONS } from './exceptions.ts'
+import { LONG_FILES, LONG_FUNCTIONS, UNSHIPPED_FILES } from './exceptions.ts'
+import { ROOTS } from './layers.ts'
 import { factsFrom, projectFacts } from './parse.ts'
 import { roomFindings } from './rooms.ts'
-import { FILE_LINES_MAX, FILE_LINES_WARN, type Finding, fileSizeFindings, functionSizeFindings, nonNullFindings, show } from './rules.ts'
+import {
+  deadExportFindings,
+  deadFileFindings,
+  FILE_LINES_MAX,
+  FILE_LINES_WARN,
+  type Finding,
+  fileSizeFindings,
+  functionSizeFindings,
+  nonNullFindings,
+  show,
+} from './rules.ts'
 
 const NO_EXCEPTIONS: ReadonlyMap<string, string> = new Map()
 
@@ -26,7 +37,14 @@ test('every exception is still needed', () => {
   const functions = functionSizeFindings(projectFacts(), NO_EXCEPTIONS).map(
     (finding) => `${finding.path} ${finding.text.split(' has ')[0]}`,
   )
+  const unshipped = deadFileFindings(projectFacts(), ROOTS, NO_EXCEPTIONS).map((finding) => finding.path)
+  for (const path of UNSHIPPED_FILES.keys()) assert.ok(unshipped.includes(path), `${path} ships now, or is gone`)
   for (const name of LONG_FUNCTIONS.keys()) assert.ok(functions.includes(name), `${name} is short enough now`)
+})
+
+test('every file of src ships, and every exported value is taken by somebody', () => {
+  none(deadFileFindings(projectFacts(), ROOTS, UNSHIPPED_FILES))
+  none(deadExportFindings(projectFacts(), ROOTS))
 })
 
 test('there is no ! assertion', () => {
@@ -53,6 +71,22 @@ test('planted: a long file and a long function are caught', () => {
     ['src/core/long.ts', 'src/core/method.ts'],
   )
   assert.equal(functionSizeFindings(facts, new Map([['src/core/long.ts long', 'a table']])).length, 1)
+})
+
+test('planted: a file that nothing reaches and a value that nobody takes are caught, types are not', () => {
+  const facts = factsFrom({
+    'src/index.ts': `export { used } from './core/used.ts'\n`,
+    'src/core/used.ts': 'export const used = 1\nexport const unused = 2\nexport interface Shape {}\n',
+    'src/core/lost.ts': `import { used } from './used.ts'\nconsole.log(used)\n`,
+  })
+  assert.deepEqual(
+    deadFileFindings(facts, ROOTS, NO_EXCEPTIONS).map((finding) => finding.path),
+    ['src/core/lost.ts'],
+  )
+  assert.deepEqual(
+    deadExportFindings(facts, ROOTS).map((finding) => `${finding.path}:${finding.line}`),
+    ['src/core/used.ts:2'],
+  )
 })
 
 test('planted: a ! assertion is caught, a negation is not', () => {

@@ -50,7 +50,7 @@ export interface FileFacts {
   readonly text: string
   readonly lines: number
   readonly imports: readonly ImportFact[]
-  readonly exports: readonly { readonly name: string; readonly line: number }[]
+  readonly exports: readonly { readonly name: string; readonly line: number; readonly isType: boolean }[]
   readonly functions: readonly NamedSpan[]
   readonly uses: readonly UseFact[]
   readonly nonNullLines: readonly number[]
@@ -58,7 +58,7 @@ export interface FileFacts {
 
 export function factsOf(path: string, file: SourceFile): FileFacts {
   const imports: ImportFact[] = []
-  const exports: { name: string; line: number }[] = []
+  const exports: { name: string; line: number; isType: boolean }[] = []
   const functions: NamedSpan[] = []
   const uses: UseFact[] = []
   const nonNullLines: number[] = []
@@ -68,7 +68,8 @@ export function factsOf(path: string, file: SourceFile): FileFacts {
   const visit = (node: Node): void => {
     const imported = importOf(node, path)
     if (imported) imports.push({ ...imported, line: startOf(node) })
-    if (hasExportKeyword(node)) for (const name of declaredNames(node)) exports.push({ name, line: startOf(node) })
+    if (hasExportKeyword(node))
+      for (const name of declaredNames(node)) exports.push({ name, line: startOf(node), isType: isTypeOnly(node) })
     const named = functionName(node)
     if (named !== null) functions.push({ name: named, line: startOf(node), lines: lineOf(node.end) - startOf(node) + 1 })
     const used = useOf(node)
@@ -121,6 +122,10 @@ function hasExportKeyword(node: Node): boolean {
   const modifiers = (node as { modifiers?: Iterable<Node> }).modifiers
   for (const modifier of modifiers ?? []) if (modifier.kind === SyntaxKind.ExportKeyword) return true
   return false
+}
+
+function isTypeOnly(node: Node): boolean {
+  return node.kind === SyntaxKind.InterfaceDeclaration || node.kind === SyntaxKind.TypeAliasDeclaration
 }
 
 function declaredNames(node: Node): string[] {

@@ -123,7 +123,7 @@ export function nonNullFindings(facts: Facts): Finding[] {
 }
 
 /** Files of `src/` that no root reaches. */
-export function deadFileFindings(facts: Facts, roots: readonly string[]): Finding[] {
+export function deadFileFindings(facts: Facts, roots: readonly string[], exceptions: ReadonlyMap<string, string>): Finding[] {
   const reached = new Set<string>()
   const open = roots.filter((root) => facts.has(root))
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
@@ -132,11 +132,11 @@ export function deadFileFindings(facts: Facts, roots: readonly string[]): Findin
     for (const imported of facts.get(name)?.imports ?? []) if (imported.target !== null) open.push(imported.target)
   }
   return [...facts.keys()]
-    .filter((path) => path.startsWith('src/') && !reached.has(path))
+    .filter((path) => path.startsWith('src/') && !reached.has(path) && !exceptions.has(path))
     .map((path) => ({ path, line: 1, text: 'nothing that ships imports this file' }))
 }
 
-/** Exports of `src/` that no other file takes, tests included. `used` decides by name where a whole namespace was taken. */
+/** Values exported by `src/` that no other file takes, tests included. Types may be exported for the signatures that name them. */
 export function deadExportFindings(facts: Facts, roots: readonly string[]): Finding[] {
   const taken = new Map<string, Set<string>>()
   for (const file of facts.values()) {
@@ -153,7 +153,7 @@ export function deadExportFindings(facts: Facts, roots: readonly string[]): Find
     const names = taken.get(file.path)
     if (names?.has('*')) continue
     for (const exported of file.exports) {
-      if (!names?.has(exported.name))
+      if (!exported.isType && !names?.has(exported.name))
         findings.push({ path: file.path, line: exported.line, text: `nobody imports ${exported.name}: drop the export` })
     }
   }

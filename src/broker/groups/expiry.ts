@@ -37,7 +37,7 @@ function picked(offsets: Iterable<OffsetEntry>, where: (entry: OffsetEntry) => b
 }
 
 /** The topics that members of the group ask for; null when that cannot be told, so nothing may be taken from them. */
-export function subscribedTopics(group: ClassicGroup): ReadonlySet<string> | null {
+function subscribedTopics(group: ClassicGroup): ReadonlySet<string> | null {
   if (group.protocolType !== CONSUMER_PROTOCOL) return null
   const topics = new Set<string>()
   for (const member of group.members()) {
