@@ -13,6 +13,10 @@ export class LinkAdmin implements Admin {
 
   async createTopic(name: string, options: { partitions?: number; config?: Readonly<Record<string, string>> } = {}): Promise<void> {
     const config = new Map(Object.entries(options.config ?? {}))
+    if (!(await this.#link.connection()).server.extended && config.size === 0 && options.partitions !== undefined) {
+      await this.#link.request('CREATE_TOPIC', { name, partitions: options.partitions }, 'OK')
+      return
+    }
     await this.#link.request('CREATE', { name, partitions: options.partitions ?? DEFAULT_PARTITIONS, config }, 'OK')
   }
 

@@ -7,6 +7,7 @@ import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
 import { BatchingProducer } from './producer.ts'
 import { TopicReader } from './reader.ts'
 import type { Admin, Client, ClientOptions, Consumer, ConsumerOptions, Producer, ProducerOptions, Reader, ReaderOptions } from './types.ts'
+import { FetchConsumer } from './version-1.ts'
 
 /** Owns the connection of admin and producers, and everything made from it. */
 class LinkClient implements Client {
@@ -57,6 +58,9 @@ class LinkClient implements Client {
   }
 
   consumer(options: ConsumerOptions): Consumer {
+    if (this.#link.server?.extended === false) {
+      return this.#keep((gone) => new FetchConsumer({ link: this.#newLink() }, this.#signalled(options), gone))
+    }
     const links = { reading: this.#newLink(), commits: this.#newLink() }
     return this.#keep((gone) => new GroupConsumer({ links, clock: this.#deps.clock }, this.#signalled(options), gone))
   }

@@ -15,6 +15,8 @@ export interface ServerInfo {
   readonly name: string
   readonly version: string
   readonly maxFrameBytes: number
+  /** It serves the extension; without it the client speaks plain version 1 as far as that goes. */
+  readonly extended: boolean
 }
 
 export interface RequestOptions {
@@ -27,6 +29,8 @@ export interface RequestOptions {
 interface Pending {
   readonly expects: OpName
   readonly answer: Deferred<unknown>
+  /** Frames that may come before the one expected: the records of FETCH. */
+  readonly before: { readonly op: OpName; readonly messages: unknown[] } | null
 }
 
 /**
@@ -76,7 +80,7 @@ export class ClientConnection implements NetHandlers {
   }
 
   get server(): ServerInfo {
-    return this.#server ?? { name: '', version: '', maxFrameBytes: MAX_FRAME_BYTES }
+    return this.#server ?? { name: '', version: '', maxFrameBytes: MAX_FRAME_BYTES, extended: false }
   }
 
   /** All three at once: the broker takes them in order, so the login costs one round trip. */
@@ -87,19 +91,31 @@ export class ClientConnection implements NetHandlers {
     const identified = this.request('IDENTIFY_CLIENT', identity, 'IDENTIFY_ACK', options)
     const auth = this.request('AUTH', { username: 'anonymous', password: Buffer.alloc(0) }, 'AUTH_OK', options)
     const [, ack] = await Promise.all([hello, identified, auth])
-    if (((ack.features ?? 0) & FEATURE_EXTENSION) === 0) {
-      throw new MoonMQError('UNSUPPORTED_VERSION', {
-        version: CLIENT_VERSION,
-        api: 'the client library',
-        supported: 'version 1 of the protocol without its extension',
-      })
-    }
-    this.#server = { name: ack.name, version: ack.version, maxFrameBytes: ack.maxFrameBytes ?? MAX_FRAME_BYTES }
+    const extended = ((ack.features ?? 0) & FEATURE_EXTENSION) !== 0
+    this.#server = { name: ack.name, version: ack.version, maxFrameBytes: ack.maxFrameBytes ?? MAX_FRAME_BYTES, extended }
   }
 
   /** Sends now; resolves with the answer. Rejects with what the broker refuses with, CONNECTION_CLOSED, REQUEST_TIMED_OUT or ABORTED. */
   request<N extends OpName, R extends OpName>(name: N, message: Message<N>, expects: R, options: RequestOptions): Promise<Message<R>> {
+    return this.#request(name, message, expects, null, options)
+  }
+
+  /** FETCH: resolves with the batches that came before its OK. */
+  async fetch(message: Message<'FETCH'>, options: RequestOptions): Promise<readonly Message<'RECORD_BATCH'>[]> {
+    const messages: Message<'RECORD_BATCH'>[] = []
+    await this.#request('FETCH', message, 'OK', { op: 'RECORD_BATCH', messages }, options)
+    return messages
+  }
+
+  #request<N extends OpName, R extends OpName>(
+    name: N,
+    message: Message<N>,
+    expects: R,
+    before: Pending['before'],
+    options: RequestOptions,
+  ): Promise<Message<R>> {
     if (this.#failure !== null) return Promise.reject(this.#failure)
+    if (OPCODES[name].extension && !this.server.extended) return Promise.reject(notExtended(name))
     const { signal, timeoutMs } = options
     if (signal?.aborted) return Promise.reject(new MoonMQError('ABORTED'))
     const id = this.#next++
@@ -113,7 +129,7 @@ export class ClientConnection implements NetHandlers {
       return Promise.reject(asMoonMQError(error))
     }
     const answer = deferred<unknown>()
-    this.#pending.set(id, { expects, answer })
+    this.#pending.set(id, { expects, answer, before })
     this.#socket.send([frame])
     return this.#bounded(id, answer as Deferred<Message<R>>, timeoutMs, signal)
   }
@@ -159,6 +175,10 @@ export class ClientConnection implements NetHandlers {
     // Late answers find nobody.
     if (pending === undefined) return
     const name = opName(frame.opcode)
+    if (pending.before !== null && name === pending.before.op) {
+      pending.before.messages.push(decodePayload(name, frame.payload))
+      return
+    }
     if (name !== pending.expects) throw new MoonMQError('BAD_PROTOCOL', { reason: `${name ?? frame.opcode} answers no ${pending.expects}` })
     const message = decodePayload(name, frame.payload)
     this.#settle(id, () => pending.answer.resolve(message))
@@ -202,4 +222,8 @@ export class ClientConnection implements NetHandlers {
     for (const { answer } of this.#pending.values()) answer.reject(error)
     this.#pending.clear()
   }
+}
+
+function notExtended(name: OpName): MoonMQError {
+  return MoonMQError.withText('UNSUPPORTED_VERSION', `the broker speaks version 1 of the protocol without its extension: no ${name}`)
 }

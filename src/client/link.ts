@@ -3,7 +3,7 @@ import { sleep } from '../core/clock.ts'
 import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
 import type { Message } from '../wire/messages.ts'
 import type { OpName } from '../wire/opcodes.ts'
-import { ClientConnection, type ServerInfo } from './connection.ts'
+import { ClientConnection, type RequestOptions, type ServerInfo } from './connection.ts'
 import type { ClientDeps, Target } from './options.ts'
 
 export interface CallOptions {
@@ -83,11 +83,15 @@ export class Link {
   ): Promise<Message<R>> {
     const found = this.connection()
     const connection = found instanceof Promise ? await found : found
-    return connection.request(name, message, expects, {
+    return connection.request(name, message, expects, this.optionsOf(options))
+  }
+
+  optionsOf(options: CallOptions): RequestOptions {
+    return {
       timeoutMs: this.#target.timeoutMs + (options.waitMs ?? 0),
       signal: options.signal,
       ...(options.sizeHint === undefined ? {} : { sizeHint: options.sizeHint }),
-    })
+    }
   }
 
   /** Tries what changes nothing again while the failure may pass, until the client's timeout has gone by without a success. */

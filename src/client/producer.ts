@@ -7,9 +7,11 @@ import { MAX_COUNT } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { ACKS_ALL, ACKS_LEADER, ACKS_NONE, ANY_PARTITION } from '../wire/opcodes.ts'
 import type { SendRecord } from '../wire/records.ts'
+import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
 import { invalid } from './options.ts'
 import type { Acked, Bytes, ProduceAcks, Producer, ProducerOptions, RecordToSend } from './types.ts'
+import { sendPlain } from './version-1.ts'
 
 const ACKS: Readonly<Record<ProduceAcks, number>> = { none: ACKS_NONE, leader: ACKS_LEADER, all: ACKS_ALL }
 /** What a record and a frame take besides their bytes, at most. */
@@ -171,8 +173,14 @@ export class BatchingProducer implements Producer {
       topic,
       records: records.map(({ record }) => record),
     }
-    const sizeHint = batch.bytes + FRAME_OVERHEAD_BYTES
-    this.#link.request('SEND', message, 'SENT', { sizeHint }).then(
+    const options = this.#link.optionsOf({ sizeHint: batch.bytes + FRAME_OVERHEAD_BYTES })
+    const exchange = (connection: ClientConnection) =>
+      connection.server.extended
+        ? connection.request('SEND', message, 'SENT', options)
+        : sendPlain(connection, topic, message.records, options)
+    const found = this.#link.connection()
+    const sending = found instanceof Promise ? found.then(exchange) : exchange(found)
+    sending.then(
       (sent) => settle(records, sent),
       (error: unknown) => {
         for (const { acked } of records) acked.reject(asMoonMQError(error))

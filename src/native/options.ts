@@ -37,6 +37,8 @@ export interface NativeDoorOptions extends NativeLimits {
   readonly maxPartialBytes: number
   /** How long requests that run may take at the end before their connections are cut. */
   readonly drainMs: number
+  /** False: version 1 alone, as a broker that has never heard of the extension. */
+  readonly extension: boolean
   /** What IDENTIFY_ACK says. */
   readonly server: { readonly name: string; readonly version: string }
 }
@@ -58,5 +60,6 @@ export const DEFAULT_NATIVE_DOOR: NativeDoorOptions = {
   maxListTopics: 1024,
   maxPartialBytes: 256 * MIB,
   drainMs: 5_000,
+  extension: true,
   server: { name: 'MoonMQ', version: '0.1.0' },
 }

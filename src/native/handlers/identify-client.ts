@@ -5,11 +5,8 @@ import { type Handler, reply } from '../session.ts'
 export const identifyClient: Handler<'IDENTIFY_CLIENT'> = {
   op: 'IDENTIFY_CLIENT',
   handle(call, { name, features }) {
-    call.session.identify(name, features ?? 0)
-    return reply(call, 'IDENTIFY_ACK', {
-      ...call.options.server,
-      features: FEATURE_EXTENSION,
-      maxFrameBytes: call.options.maxFrameBytes,
-    })
+    const { server, extension, maxFrameBytes } = call.options
+    call.session.identify(name, extension ? (features ?? 0) : 0)
+    return reply(call, 'IDENTIFY_ACK', extension ? { ...server, features: FEATURE_EXTENSION, maxFrameBytes } : server)
   },
 }

@@ -31,7 +31,11 @@ function acknowledge(asked: Asked): void {
 test('a broker without the extension is told apart', async () => {
   const broker = await new ScriptedBroker().listen()
   broker.identity = {}
-  await rejects(connect({ address: broker.address, net: broker.net }), failsWith('UNSUPPORTED_VERSION'))
+  const client = await connect({ address: broker.address, net: broker.net })
+  await rejects(client.admin.describeTopic('t'), failsWith('UNSUPPORTED_VERSION', 'DESCRIBE'))
+  await rejects(client.producer().send('t', { partition: 1, value: 'v' }), failsWith('UNSUPPORTED_VERSION'))
+  equal(broker.asked.length, 0)
+  await client.close()
   ok(await broker.allGone())
 })
 
