@@ -90,6 +90,10 @@ export class IndexFile {
   }
 
   async sync(): Promise<void> {
+    if (this.isHeld) {
+      await this.emptyFile()
+      this.isHeld = false
+    }
     this.flush()
     const handle = this.file.acquire()
     try {

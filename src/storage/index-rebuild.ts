@@ -2,7 +2,6 @@ import type { Clock } from '../core/clock.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { segmentFileName } from './files.ts'
 import type { HandleCache } from './handles.ts'
-import type { IndexFile } from './index-file.ts'
 import { OffsetIndex } from './offset-index.ts'
 import { type CompletedTransaction, ProducerState, readEndTransaction } from './producer-state.ts'
 import { type ScanResult, scanBatches } from './scan.ts'
@@ -31,11 +30,14 @@ export async function rebuildIndexes(
   if (scan.fault === null) {
     carryOver(segment, upTo, index, timeIndex)
     const old = [segment.index.store.file, segment.timeIndex.store.file]
+    const { isFinished } = segment
     segment.index = index
     segment.timeIndex = timeIndex
+    segment.isFinished = false
     await Promise.all(old.map((each) => each.discard()))
-    await release(index.store)
-    await release(timeIndex.store)
+    await index.store.sync()
+    await timeIndex.store.sync()
+    segment.isFinished = isFinished
   }
   return scan
 }
@@ -80,12 +82,6 @@ function carryOver(segment: Segment, upTo: number, index: OffsetIndex, timeIndex
   }
   const max = segment.maxTimestamp
   if (max !== null && max.timestampMs >= 0) timeIndex.maybeAppend(max.timestampMs, max.lastOffset)
-}
-
-async function release(store: IndexFile): Promise<void> {
-  await store.emptyFile()
-  store.isHeld = false
-  store.flush()
 }
 
 /**

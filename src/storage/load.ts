@@ -36,6 +36,8 @@ export interface LoadOptions extends TopicPartition {
   readonly wasClean: boolean
   /** By the checkpoint: all below was synced. After a clean stop it is the log's end. */
   readonly recoveryPoint: number
+  /** Everything below is known to be synced, though indexes of segments behind the recovery point may not be; at least that point. */
+  readonly acknowledgedOffset?: number
   readonly logStartOffset: number
   /** Leader epoch of the partition in the metadata log; null when nobody knows it yet. */
   readonly maxEpoch: number | null
@@ -258,10 +260,12 @@ async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly num
   if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
   const state = { producers, epochs }
   await foldFrom(deps, options, segments.slice(0, fromIndex), state, snapshot?.endOffset ?? 0, from.baseOffset)
-  const recovered = await recoverSegments(deps, segments, state, { ...options, fromIndex, areEpochsKnown: found !== null })
+  const acknowledgedOffset = Math.max(options.acknowledgedOffset ?? 0, options.recoveryPoint)
+  const how = { ...options, fromIndex, acknowledgedOffset, areEpochsKnown: found !== null }
+  const recovered = await recoverSegments(deps, segments, state, how)
   const active = recovered.segments[recovered.segments.length - 1] as Segment
-  if (active.nextOffset < options.recoveryPoint) {
-    const reason = `the log ends at offset ${active.nextOffset}, but everything below ${options.recoveryPoint} was synced`
+  if (active.nextOffset < acknowledgedOffset) {
+    const reason = `the log ends at offset ${active.nextOffset}, but everything below ${acknowledgedOffset} was synced`
     throw new MoonMQError('DATA_DAMAGED', { path: options.folder, reason })
   }
   active.isFinished = false

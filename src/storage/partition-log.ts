@@ -421,10 +421,11 @@ export class PartitionLog implements Log, ReadableLog {
   reopen(leaderEpoch: number): Promise<void> {
     return this.#serial.run(async () => {
       if (this.#state !== 'failed') return
-      const acknowledged = this.#durability.syncedOffset
+      const acknowledgedOffset = this.#durability.syncedOffset
+      const { recoveryPoint, logStartOffset } = this
       await this.#closeSegments()
-      const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint: acknowledged, maxEpoch: leaderEpoch }
-      const loaded = await loadLog(this.#deps, this.#loadOptions({ ...load, logStartOffset: this.#logStart }, acknowledged))
+      const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint, logStartOffset, maxEpoch: leaderEpoch }
+      const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, acknowledgedOffset), acknowledgedOffset })
       this.#openedEpoch = leaderEpoch
       this.#state = 'online'
       this.#failure = null

@@ -26,7 +26,7 @@ export interface RecoverOptions {
   readonly fromIndex: number
   readonly isDense: boolean
   /** Everything below was synced and acknowledged: a fault there is damage, never a torn tail. */
-  readonly recoveryPoint: number
+  readonly acknowledgedOffset: number
   readonly maxEpoch: number | null
   /** The epoch checkpoint was there and whole, so each batch must carry the epoch that it gives. */
   readonly areEpochsKnown: boolean
@@ -144,8 +144,8 @@ async function judgeFault(
   const { path } = segment.log
   const damaged = (why: string) =>
     new MoonMQError('DATA_DAMAGED', { path, reason: `byte ${fault.position}, offset ${fault.offset}: ${fault.reason}; ${why}` })
-  if (fault.offset < options.recoveryPoint) {
-    throw damaged(`everything below offset ${options.recoveryPoint} was acknowledged, so this is damage and not a write that was cut short`)
+  if (fault.offset < options.acknowledgedOffset) {
+    throw damaged(`everything below offset ${options.acknowledgedOffset} was acknowledged, so this is damage and not a write that was cut short`)
   }
   if (!options.hadPowerCut && (await isWholeBatch(file, deps.pool, fault.position, fault.sizeBytes))) {
     throw damaged('its checksum fits, so this is no write that was cut short')
