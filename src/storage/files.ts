@@ -16,6 +16,8 @@ const STRAY_SUFFIX = '-stray'
 const MAX_NAME_BYTES = 255
 
 export const PARTITION_METADATA_FILE = 'partition.metadata'
+/** Left by a log whose sync failed: bytes past the recovery point may be in memory only, however whole they look. */
+export const IN_DOUBT_FILE = 'moonmq-in-doubt'
 
 export function segmentFileName(baseOffset: number, kind: SegmentFileKind): string {
   return `${baseOffset.toString().padStart(20, '0')}.${kind}`

@@ -10,6 +10,7 @@ import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } fr
 import {
   decodePartitionMetadata,
   encodePartitionMetadata,
+  IN_DOUBT_FILE,
   PARTITION_METADATA_FILE,
   parseSegmentFileName,
   segmentFileName,
@@ -86,14 +87,18 @@ export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<Loa
   const bases = segmentBases(names)
   if (bases.length === 0) return emptyLog(deps, options)
   const epochs = loadEpochs(deps, options)
-  if (options.wasClean && epochs !== null) {
+  if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
     const loaded = await loadClean(deps, options, { segments, names, epochs })
     if (loaded !== null) return loaded
     for (const segment of segments) await segment.close()
     deps.log.warn('storage.unclean', `${options.folder} does not fit its clean stop; it is recovered`, {})
   }
-  return recover(deps, options, bases, epochs)
+  const isInDoubt = names.has(IN_DOUBT_FILE)
+  const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)
+  const loaded = await recover(deps, { ...options, rewriteFrom }, bases, epochs)
+  if (isInDoubt) await deps.disk.removeFile(`${options.folder}/${IN_DOUBT_FILE}`)
+  return loaded
 }
 
 function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {

@@ -13,6 +13,7 @@ import { planAppend } from './append-plan.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import { IN_DOUBT_FILE } from './files.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
@@ -389,7 +390,18 @@ export class PartitionLog implements Log, ReadableLog {
       error,
     })
     this.#tell('state')
+    this.#leaveDoubt()
     this.#options.onFailed?.(this, error)
+  }
+
+  /** A note for a later process, as far as the disk still takes one: it must write again what this one could not sync. */
+  #leaveDoubt(): void {
+    try {
+      const note = this.#deps.disk.openNow(`${this.folder}/${IN_DOUBT_FILE}`, 'write')
+      note.close().catch(() => {})
+    } catch (error) {
+      this.#deps.log.warn('storage.note_failed', `no note of the failure could be left in ${this.folder}`, { error })
+    }
   }
 
   /** Nothing is written from here on, and nobody waits in vain. */

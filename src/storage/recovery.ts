@@ -145,7 +145,9 @@ async function judgeFault(
   const damaged = (why: string) =>
     new MoonMQError('DATA_DAMAGED', { path, reason: `byte ${fault.position}, offset ${fault.offset}: ${fault.reason}; ${why}` })
   if (fault.offset < options.acknowledgedOffset) {
-    throw damaged(`everything below offset ${options.acknowledgedOffset} was acknowledged, so this is damage and not a write that was cut short`)
+    throw damaged(
+      `everything below offset ${options.acknowledgedOffset} was acknowledged, so this is damage and not a write that was cut short`,
+    )
   }
   if (!options.hadPowerCut && (await isWholeBatch(file, deps.pool, fault.position, fault.sizeBytes))) {
     throw damaged('its checksum fits, so this is no write that was cut short')

@@ -32,6 +32,8 @@ export class SegmentUpkeep {
   readonly #host: UpkeepHost
   /** Their indexes are being built again. */
   readonly #damaged = new Set<Segment>()
+  /** A sync of their indexes failed. */
+  readonly #doubtful = new Set<Segment>()
 
   constructor(deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool }, host: UpkeepHost) {
     this.#deps = deps
@@ -41,6 +43,7 @@ export class SegmentUpkeep {
   /** The log was opened anew, with other segments. */
   restart(): void {
     this.#damaged.clear()
+    this.#doubtful.clear()
   }
 
   /**
@@ -68,11 +71,22 @@ export class SegmentUpkeep {
 
   async #saveIndexes(segment: Segment, endOffset: number): Promise<void> {
     await this.#host.whenSynced(endOffset)
+    if (this.#doubtful.has(segment)) await this.#rebuildAll(segment)
     segment.finishTimeIndex()
+    // After a sync that failed another one proves nothing: the system may have given the bytes up. They must be written anew.
+    this.#doubtful.add(segment)
     await segment.syncIndexes()
+    this.#doubtful.delete(segment)
     await segment.txnIndex.close()
     await this.#deps.disk.syncDirectory(this.#host.folder)
     segment.isFinished = true
+  }
+
+  async #rebuildAll(segment: Segment): Promise<void> {
+    const { isDense } = this.#host
+    const scan = await rebuildIndexes(this.#deps, segment, { isDense, indexIntervalBytes: this.#host.indexIntervalBytes() })
+    if (scan.fault !== null) throw new MoonMQError('DATA_DAMAGED', { path: segment.log.path, reason: scan.fault })
+    await rebuildTxnIndex(this.#deps, this.#host.segments(), segment, isDense)
   }
 
   /** An index led astray, or does not fit the log: it is built again. */

@@ -62,6 +62,22 @@ test('what a failed sync left in doubt is written again before it is served', as
   ])
 })
 
+test('the next process writes it again too, before it serves it', async () => {
+  const { log, disk } = await openHarness()
+  await store(log, ['kept'])
+  disk.fail({ operation: 'datasync', path: LOG, effect: { kind: 'failedSync' } })
+  appendTo(log, ['in doubt'])
+  await assert.rejects(log.whenDurable(2))
+  const second = await openHarness({ disk: disk.processKilled() })
+  assert.deepEqual([second.log.logEndOffset, second.log.highWatermark], [2, 2])
+  const left = second.disk.powerCut(new SeededRandom(1), { writes: 'none', names: 'none' })
+  const third = await openHarness({ disk: left, boot: 'boot-2' })
+  assert.deepEqual(await readAll(third.log), [
+    [0, 0],
+    [1, 1],
+  ])
+})
+
 test('an old epoch is refused after the log was opened again', async () => {
   const { log, disk } = await openHarness()
   await store(log, ['kept'])
