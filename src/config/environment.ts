@@ -1,8 +1,9 @@
 import { BROKER_SETTINGS } from './broker-settings.ts'
+import { isGatewayKey, missingFeature } from './foreign.ts'
 import { type Key, valueFromText } from './key.ts'
 import { allKeys } from './keys.ts'
 import { nearest } from './nearest.ts'
-import { badSetting, type Given } from './overlay.ts'
+import { badSetting, type Given, MOVED } from './overlay.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -40,7 +41,7 @@ export function readEnvironment(env: Environment): Given[] {
     const entry = known.get(name)
     if (entry) given.push({ path: entry.path, value: entry.key ? valueFromText(entry.key, text) : text, origin })
     else if (name === 'MOONMQ_LISTENERS') given.push({ path: 'listeners', value: parseJson(name, text), origin })
-    else if (!OTHER_VARIABLES.has(name)) throw unknownVariable(name, [...known.keys(), ...OTHER_VARIABLES.keys()])
+    else if (!OTHER_VARIABLES.has(name)) given.push(foreign(name, text, [...known.keys(), ...OTHER_VARIABLES.keys()]))
   }
   return given
 }
@@ -66,7 +67,21 @@ function parseJson(name: string, text: string): unknown {
   }
 }
 
+/** A key of a block that is refused or ignored wherever it stands; the rest of the names nobody knows. */
+function foreign(name: string, text: string, known: readonly string[]): Given {
+  const path = pathOf(name)
+  if (!isGatewayKey(path) && missingFeature(path) === null) throw unknownVariable(name, known)
+  return { path, value: text, origin: { source: 'environment', name } }
+}
+
+/** `MOONMQ_SERVER__MAX_FRAME_SIZE` → `server.maxFrameSize`. */
+function pathOf(name: string): string {
+  const levels = name.slice(PREFIX.length).toLowerCase().split('__')
+  return levels.map((level) => level.replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())).join('.')
+}
+
 function unknownVariable(name: string, known: readonly string[]): Error {
-  const close = nearest(name, known)
+  const moved = MOVED.get(pathOf(name))
+  const close = moved === undefined ? nearest(name, known) : variableOf(moved)
   return badSetting(`the environment variable ${name} is not a setting${close === null ? '' : `; did you mean ${close}?`}`)
 }

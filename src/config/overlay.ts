@@ -25,7 +25,7 @@ export interface ConfigFile {
 const WHOLE = new Set(['listeners'])
 
 /** Names of `appsettings.json` that have another place here. */
-const MOVED: ReadonlyMap<string, string> = new Map([
+export const MOVED: ReadonlyMap<string, string> = new Map([
   ['server.metricsHost', 'http.host'],
   ['server.metricsPort', 'http.port'],
 ])
@@ -48,7 +48,7 @@ export function readOverlay(file: ConfigFile): Given[] {
       // Editors find the schema of a file by this key.
       if (name.startsWith('_') || (name === '$schema' && depth === 0)) continue
       const path = `${prefix}${keyName(name, prefix, file.style)}`
-      if (isObject(value) && !WHOLE.has(path)) visit(value, `${path}.`, depth + 1)
+      if (isBlock(value) && !WHOLE.has(path)) visit(value, `${path}.`, depth + 1)
       else given.push(file.style === 'appsettings' ? moved({ path, value, origin }) : { path, value, origin })
     }
   }
@@ -86,6 +86,11 @@ function moved(given: Given): Given {
   const path = MOVED.get(given.path)
   if (path === undefined) return given
   return { ...given, path, value: path === 'http.port' && given.value === 0 ? null : given.value }
+}
+
+/** An empty block is a value of its own: `"tls": {}` asks for TLS with all its defaults. */
+function isBlock(value: unknown): value is object {
+  return isObject(value) && Object.keys(value).some((name) => !name.startsWith('_'))
 }
 
 function isObject(value: unknown): value is object {

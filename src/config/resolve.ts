@@ -3,12 +3,13 @@ import { isCode } from '../core/errors.ts'
 import { formatAddress, isLoopback, parseAddress } from './address.ts'
 import { BROKER_SETTINGS, brokerSetting, checkBrokerSetting } from './broker-settings.ts'
 import { type Environment, readEnvironment } from './environment.ts'
+import { isGatewayKey, missingFeature } from './foreign.ts'
 import { kafkaNumber } from './kafka-setting.ts'
 import { acceptedValue, type Key, rangeOf } from './key.ts'
 import { allKeys, type ListenerSettings, SETTINGS, type Settings, type ValuesOf } from './keys.ts'
 import { readListeners } from './listeners.ts'
 import { nearest } from './nearest.ts'
-import { badSetting, type ConfigFile, type Given, type Origin, readOverlay } from './overlay.ts'
+import { badSetting, type ConfigFile, type Given, MOVED, type Origin, readOverlay } from './overlay.ts'
 
 /** Texts and values from outside; nothing is read here. */
 export interface ConfigInputs {
@@ -27,19 +28,6 @@ export interface ResolvedConfig {
   readonly warnings: readonly string[]
 }
 
-/** Blocks that this version does not have. Starting without them would be less safe or less durable than the file says. */
-const NOT_YET: ReadonlyMap<string, string> = new Map([
-  ['server.tls', 'TLS'],
-  ['server.metricsTls', 'TLS'],
-  ['server.replication', 'replication'],
-  ['server.cluster', 'a cluster of several brokers'],
-  ['server.autobalance', 'balancing'],
-  ['replication', 'replication'],
-  ['cluster', 'a cluster of several brokers'],
-  ['autobalance', 'balancing'],
-  ['auth', 'login'],
-])
-
 /**
  * The settings in force: defaults, then files, then `MOONMQ_` variables, then flags. Throws SETTING_INVALID naming key, value, range
  * and the nearest known key, and where the value came from.
@@ -51,6 +39,7 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
     ...inputs.flags.map(({ flag, path, value }) => ({ path, value, origin: { source: 'flag', name: flag } as const })),
   ]
   const keys = allKeys()
+  const blocks = blocksOf(keys)
   const values = new Map<string, unknown>()
   const kafka = new Map<string, string>()
   const origins = new Map<string, Origin>()
@@ -58,7 +47,7 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
   let listeners: readonly ListenerSettings[] | null = null
   for (const entry of given) {
     const { path, value, origin } = entry
-    if (path === 'gateway' || path.startsWith('gateway.')) {
+    if (isGatewayKey(path)) {
       warnings.push(`${path} (${origin.name}) has no effect: there is no gateway program, HTTP is part of the broker (http.port)`)
       continue
     }
@@ -77,8 +66,8 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
     } else if (path.startsWith('kafka.')) {
       kafka.set(path.slice('kafka.'.length), checkedKafka(entry))
       origins.set(path, origin)
-    } else {
-      throw unknownKey(entry, keys)
+    } else if (!blocks.has(path) || !isEmptyBlock(value)) {
+      throw unknownKey(entry, keys, blocks)
     }
   }
   applyMetricsToken(values, origins, inputs.env)
@@ -105,13 +94,26 @@ function checkedKafka({ path, value, origin }: Given): string {
   }
 }
 
-function unknownKey({ path, value, origin }: Given, keys: ReadonlyMap<string, Key>): Error {
-  for (const [block, what] of NOT_YET) {
-    if (path === block || path.startsWith(`${block}.`))
-      return badSetting(`${path} (${origin.name}): ${what} is not in this version of MoonMQ`)
+/** Every `a`, `a.b` that has keys below it. */
+function blocksOf(keys: ReadonlyMap<string, Key>): ReadonlySet<string> {
+  const blocks = new Set(['kafka'])
+  for (const path of keys.keys()) {
+    for (let dot = path.indexOf('.'); dot >= 0; dot = path.indexOf('.', dot + 1)) blocks.add(path.slice(0, dot))
   }
+  return blocks
+}
+
+/** What is left of a block without keys but comments. */
+function isEmptyBlock(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function unknownKey({ path, value, origin }: Given, keys: ReadonlyMap<string, Key>, blocks: ReadonlySet<string>): Error {
+  const missing = missingFeature(path)
+  if (missing !== null) return badSetting(`${path} (${origin.name}): ${missing} is not in this version of MoonMQ`)
+  if (blocks.has(path)) return badSetting(`${path}=${JSON.stringify(value)} (${origin.name}) is not valid: expected a block of settings`)
   const known = [...keys.keys(), 'listeners', ...BROKER_SETTINGS.map((setting) => `kafka.${setting.name}`)]
-  const close = nearest(path, known)
+  const close = MOVED.get(path) ?? nearest(path, known)
   const hint = close === null ? '' : `; did you mean ${close}${rangeHint(close, keys)}?`
   return badSetting(`${path}=${JSON.stringify(value)} (${origin.name}) is not a setting${hint}`)
 }

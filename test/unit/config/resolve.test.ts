@@ -183,7 +183,10 @@ test('blocks of later versions stop the start, a gateway block warns', () => {
     { server: { replication: { enabled: false } } },
     { server: { cluster: { brokerId: 'a' } } },
     { server: { autobalance: {}, cluster: { brokerId: 'a' } } },
+    { server: { tls: {} } },
+    { server: { metricsTls: { _comment: 'all defaults' } } },
     { auth: { username: 'admin' } },
+    { auth: {} },
     { server: { metricsAuth: { basic: true } } },
   ]) {
     refused(() => resolved(content), 'not in this version')
@@ -191,6 +194,27 @@ test('blocks of later versions stop the start, a gateway block warns', () => {
   const { warnings } = resolved({ gateway: { port: 8080 } })
   assert.equal(warnings.length, 1)
   assert.match(warnings[0] ?? '', /gateway\.port .*http\.port/)
+  assert.equal(resolved({ gateway: {} }).warnings.length, 1)
+})
+
+test('variables of such blocks are treated as their keys are', () => {
+  for (const name of ['MOONMQ_AUTH__USERNAME', 'MOONMQ_SERVER__TLS__CERT_FILE', 'MOONMQ_SERVER__METRICS_TLS']) {
+    refused(() => resolved({}, { [name]: 'x' }), name, 'not in this version')
+  }
+  const { warnings } = resolved({}, { MOONMQ_GATEWAY__MOON_MQ_HOST: '127.0.0.1' })
+  assert.match(warnings[0] ?? '', /^gateway\.moonMqHost \(MOONMQ_GATEWAY__MOON_MQ_HOST\) has no effect/)
+})
+
+test('a block is a block: other values are refused, an empty one sets nothing, an unknown one is no setting', () => {
+  for (const value of [5, null, [], 'x']) refused(() => resolved({ server: value }), 'server=', 'expected a block of settings')
+  refused(() => resolved({ serv: {} }), 'serv={}', 'is not a setting')
+  refused(() => resolved({ server: { port: {} } }), 'server.port={}', 'expected a whole number')
+  assert.equal(resolved({ server: { groupCommit: {} }, kafka: {}, http: { _: 1 } }).origins.size, 0)
+})
+
+test('a name that has another place here is shown the way', () => {
+  refused(() => resolved({ server: { metricsPort: 1 } }), 'did you mean http.port')
+  refused(() => resolved({}, { MOONMQ_SERVER__METRICS_PORT: '1' }), 'did you mean MOONMQ_HTTP__PORT')
 })
 
 test('appsettings.json is read in PascalCase, its metrics listener being the HTTP listener', () => {
