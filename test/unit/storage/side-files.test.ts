@@ -165,7 +165,10 @@ test('collect agrees with a scan of all transactions, for any history', () => {
       let marker = 10
       for (const [producerId, part] of parts.entries()) {
         marker += part.length + part.gap
-        entries.push({ producerId, firstOffset: Math.max(0, marker - part.length - part.overlap), lastOffset: marker, lastStableOffset: 0 })
+        // A record never stands where the marker of another transaction does.
+        let firstOffset = Math.max(0, marker - part.length - part.overlap)
+        while (entries.some((entry) => entry.lastOffset === firstOffset)) firstOffset--
+        entries.push({ producerId, firstOffset, lastOffset: marker, lastStableOffset: 0 })
       }
       // What the log would have known: the first offset of the oldest transaction that was still open when the marker came.
       const withStable = entries.map((entry, at) => {
