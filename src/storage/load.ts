@@ -39,7 +39,8 @@ export interface LoadOptions extends TopicPartition {
   readonly recoveryPoint: number
   /** Everything below is known to be synced, though indexes of segments behind the recovery point may not be; at least that point. */
   readonly acknowledgedOffset?: number
-  readonly logStartOffset: number
+  /** By the checkpoint; null when it does not say. It is saved before segments below it go. */
+  readonly logStartOffset: number | null
   /** Leader epoch of the partition in the metadata log; null when nobody knows it yet. */
   readonly maxEpoch: number | null
   readonly hadPowerCut: boolean
@@ -102,7 +103,8 @@ export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<Loa
 }
 
 function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
-  const { folder, recoveryPoint, logStartOffset } = options
+  const { folder, recoveryPoint } = options
+  const logStartOffset = options.logStartOffset ?? 0
   if (recoveryPoint > logStartOffset) {
     throw new MoonMQError('DATA_DAMAGED', {
       path: folder,
@@ -194,7 +196,7 @@ async function loadClean(
   if (snapshot?.endOffset !== options.recoveryPoint) {
     await foldFrom(deps, options, segments, { producers, epochs }, snapshot?.endOffset ?? 0, Number.POSITIVE_INFINITY)
   }
-  return { ...finish(options, segments, producers, epochs, []), wasClean: true }
+  return { ...finish(deps, options, segments, producers, epochs, []), wasClean: true }
 }
 
 /** Reads the active segment from its last index entry to its end. False when it does not end where the checkpoint says. */
@@ -277,10 +279,11 @@ async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly num
   const changed = epochs.truncateFromEnd(active.nextOffset)
   if (changed || found === null) await writeEpochCheckpoint(deps.disk, options.folder, epochs.entries)
   await deps.disk.syncDirectory(options.folder)
-  return finish(options, recovered.segments, producers, epochs, recovered.cuts)
+  return finish(deps, options, recovered.segments, producers, epochs, recovered.cuts)
 }
 
 function finish(
+  deps: LoadDeps,
   options: LoadOptions,
   segments: Segment[],
   producers: ProducerState,
@@ -289,7 +292,13 @@ function finish(
 ): LoadedLog {
   const first = segments[0] as Segment
   const { nextOffset } = segments[segments.length - 1] as Segment
-  const logStartOffset = Math.min(Math.max(options.logStartOffset, first.baseOffset), nextOffset)
+  const logStartOffset = Math.min(options.logStartOffset ?? first.baseOffset, nextOffset)
+  if (logStartOffset < first.baseOffset) {
+    const { folder } = options
+    const { baseOffset } = first
+    const text = `${folder} begins with offset ${baseOffset}, but nothing from ${logStartOffset} on was deleted: segments are missing`
+    deps.log.error('storage.segments_missing', text, { folder, logStartOffset, baseOffset })
+  }
   return { segments, nextOffset, logStartOffset, producers, epochs, cuts, wasClean: false }
 }
 

@@ -151,10 +151,12 @@ export class LogManager implements Resource {
     const lock = await DataFolderLock.acquire(deps, dataFolder)
     try {
       const marker = await takeCleanShutdown(deps.disk, dataFolder)
-      const points = await readOffsets(deps.disk, dataFolder, 'recovery-points')
-      const starts = await readOffsets(deps.disk, dataFolder, 'log-starts')
+      const points = await readCheckpoint(deps, dataFolder, 'recovery-points')
+      const starts = await readCheckpoint(deps, dataFolder, 'log-starts')
       const wasClean = marker !== null && points !== null && marker.recoveryPointsChecksum === points.checksum
-      const hadPowerCut = options.hadPowerCut ?? (holder === null || holder.bootId !== deps.host.bootId)
+      // Behind a stop in order everything is on disk, whatever happened to the machine since.
+      const isUnsure = marker === null && (holder === null || holder.bootId !== deps.host.bootId)
+      const hadPowerCut = options.hadPowerCut ?? isUnsure
       const found = { lock, wasClean, hadPowerCut, points: points?.entries ?? [], starts: starts?.entries ?? [] }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
@@ -309,10 +311,10 @@ export class LogManager implements Resource {
     try {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
       await Promise.all(this.#removals)
-      const recoveryPointsChecksum = await this.#saveOffsets()
-      if (isWhole) {
-        await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
-      }
+      const checksum = await this.#saveOffsets()
+      // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
+      const recoveryPointsChecksum = isWhole ? checksum : ~checksum >>> 0
+      await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
     } finally {
       await this.#lock.release()
     }
@@ -326,8 +328,8 @@ export class LogManager implements Resource {
     const folder = this.#folder(request)
     const key = offsetKey(request.topicId, request.partition)
     const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
-    const logStartOffset = this.#logStarts.get(key)?.offset ?? 0
-    const isThere = await this.#prepareFolder(request, folder, recoveryPoint > logStartOffset)
+    const logStartOffset = this.#logStarts.get(key)?.offset ?? null
+    const isThere = await this.#prepareFolder(request, folder, recoveryPoint > (logStartOffset ?? 0))
     return PartitionLog.open(this.deps, {
       topic: request.topic,
       partition: request.partition,
@@ -448,6 +450,23 @@ export class LogManager implements Resource {
 
   #expectOpen(): void {
     if (this.#isClosed) throw new MoonMQError('CLOSED', { what: 'the log manager' })
+  }
+}
+
+/** Null when it is missing or damaged: it only spares work, and says nothing that the logs do not say once they are read whole. */
+async function readCheckpoint(
+  { disk, log }: LogManagerDeps,
+  folder: string,
+  kind: 'recovery-points' | 'log-starts',
+): Promise<Awaited<ReturnType<typeof readOffsets>>> {
+  try {
+    return await readOffsets(disk, folder, kind)
+  } catch (error) {
+    if (!isCode(error, 'DATA_DAMAGED')) throw error
+    log.error('storage.checkpoint_damaged', `a checkpoint is damaged and made again from the logs: ${error.message}`, {
+      ...error.details,
+    })
+    return null
   }
 }
 

@@ -58,6 +58,10 @@ export class LogReader {
     if (request.offset >= request.limitOffset) return emptyRead(request.offset)
     if (request.offset >= this.#log.tail.startOffset) return this.#readTail(request)
     const segments = this.#log.segments
+    const first = segments[0]
+    if (first !== undefined && request.offset < first.baseOffset) {
+      throw this.#damaged(first, 0, `the segments that held offset ${request.offset} are missing, this is the first that is there`)
+    }
     return this.#readFrom(segmentIndexFor(segments, request.offset), request, false)
   }
 

@@ -215,7 +215,9 @@ test('a missing folder or a shorter log of a partition with acknowledged records
     assert.ok(lines.some((line) => line.level === 'error' && line.event === 'storage.damaged'))
     await manager.close()
     // The others were closed in order, but a folder with damage never counts as clean.
-    assert.equal(disk.peek(`${DATA_FOLDER}/moonmq-clean-shutdown`), null)
+    const next = await openManager(disk, {})
+    assert.equal(next.wasClean, false)
+    await next.close()
   }
 })
 
