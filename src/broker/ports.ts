@@ -453,6 +453,8 @@ export interface ConsumerRound {
    * partition is refused with is logged only (spec 7.1).
    */
   commit(): Promise<void>
+  /** What was read could not be handed on: the next poll finds it again. Instead of `commit`. */
+  giveBack(): void
   release(): void
 }
 

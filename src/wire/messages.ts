@@ -81,9 +81,9 @@ export const MESSAGES = {
   LIST_OFFSETS: struct({ topic, mode: optional(u8), timestamp: onlyIf('mode 1', asksTime, u64) }),
   OFFSETS: struct({
     entries: list(struct({ partition, earliest: u64, latest: u64, highWatermark: u64, lso: u64, flags: u8 }), {
-      max: MAX_COUNT.partitions,
+      max: MAX_COUNT.extendedPartitions,
     }),
-    forTimes: optional(list(struct({ partition, offset: u64, flags: u8 }), { max: MAX_COUNT.partitions })),
+    forTimes: optional(list(struct({ partition, offset: u64, flags: u8 }), { max: MAX_COUNT.extendedPartitions })),
   }),
 
   // Groups

@@ -143,7 +143,8 @@ function writeRecord(writer: ByteWriter, record: WireRecord, topics: TopicText):
   topics.write(writer, record.topic)
   writer.uint32(record.partition + 1)
   writer.uint64(record.offset)
-  writer.uint64(record.timestampMs)
+  // Kafka's clients may write records without a time (−1) or from before 1970; version 1 has no sign, and its zero stands for both.
+  writer.uint64(record.timestampMs < 0 ? 0 : record.timestampMs)
   writeString(writer, record.key)
   writeString(writer, record.value)
 }

@@ -110,6 +110,9 @@ export class ConsumerSession implements RecordConsumer {
     return {
       records: state.records,
       commit: () => this.#commit(state.taken),
+      giveBack: () => {
+        for (const { position, from, nextOffset } of state.taken) if (position.offset === nextOffset) position.offset = from
+      },
       release: () => {
         if (released) return
         released = true

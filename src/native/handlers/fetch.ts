@@ -1,4 +1,4 @@
-import type { DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
+import type { ConsumerRound, DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { MAX, MAX_FETCH_BYTES, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../../wire/opcodes.ts'
@@ -16,7 +16,7 @@ export const fetch: Handler<'FETCH'> = {
     const maxBytes = Math.min(MAX_FETCH_BYTES, call.options.maxPendingBytes / 2)
     const round = await consumer.poll(Math.min(maxRecords, MAX_FETCH_RECORDS), maxBytes)
     try {
-      const frames = ((flags ?? 0) & FETCH_BATCHED) !== 0 ? batched(call, round.records) : single(call, round.records)
+      const frames = encode(call, round, ((flags ?? 0) & FETCH_BATCHED) !== 0)
       await round.commit()
       return [...frames, ok(call)]
     } finally {
@@ -36,6 +36,16 @@ function consumerFor(call: Call, topic: string, group: string, isolation: Record
   consumer.addTopic(topic)
   session.consumer = consumer
   return consumer
+}
+
+function encode(call: Call, round: ConsumerRound, inBatches: boolean): Buffer[] {
+  try {
+    return inBatches ? batched(call, round.records) : single(call, round.records)
+  } catch (error) {
+    // Nothing of it reaches the client: the connection must not move on past records that it never gave.
+    round.giveBack()
+    throw error
+  }
 }
 
 function single(call: Call, records: readonly DeliveredRecord[]): Buffer[] {

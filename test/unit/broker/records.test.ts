@@ -236,6 +236,19 @@ describe('records: consumer (spec 7.1)', () => {
     assert.deepEqual(rounds.map(values), [['a'], ['b'], ['c'], []])
   })
 
+  it('finds again what was given back, and not what was sought meanwhile', async () => {
+    const fake = await orders()
+    await fill(fake.broker, 0, ['a', 'b', 'c'])
+    const consumer = await consuming(fake)
+    const round = await consumer.poll(2, 1000)
+    round.giveBack()
+    assert.deepEqual(values(await consumer.poll(2, 1000)), ['a', 'b'])
+    const last = await consumer.poll(2, 1000)
+    consumer.seek('orders', 0, 1)
+    last.giveBack()
+    assert.deepEqual(values(await consumer.poll(2, 1000)), ['b', 'c'])
+  })
+
   it('spreads the budget: at most ceil(max / partitions) each, every partition in turn', async () => {
     const fake = await orders(3)
     for (const partition of [0, 1, 2]) await fill(fake.broker, partition, ['1', '2', '3', '4', '5'])

@@ -1,6 +1,7 @@
 import { deepEqual, equal } from 'node:assert/strict'
 import test from 'node:test'
-import { createTopic } from '../../support/fake-broker.ts'
+import { FETCH_BATCHED } from '../../../src/wire/opcodes.ts'
+import { batchOf, createTopic, produceOne } from '../../support/fake-broker.ts'
 import { type TestNativeConnection, testNativeDoor } from '../../support/native-door.ts'
 
 const NO_HEADERS: readonly never[] = []
@@ -54,6 +55,29 @@ test('FETCH reads all topics that the connection has named, and goes on from wha
     (await next.exchange('FETCH', { topic: 't', group: 'g', maxRecords: 10 })).map((frame) => frame.op),
     ['OK'],
   )
+})
+
+test('FETCH: records without a time and from before 1970 come with time 0', async () => {
+  const { at } = await extended(1)
+  for (const timestampMs of [-1, -86_400_000, 5]) await produceOne(at.broker, 't', 0, batchOf(1, { timestampMs }))
+  for (const flags of [0, FETCH_BATCHED]) {
+    const connection = await at.connect()
+    const frames = await connection.exchange('FETCH', { topic: 't', group: `g${flags}`, maxRecords: 10, isolation: 0, flags })
+    equal(frames.at(-1)?.op, 'OK')
+    const records = frames.flatMap(({ message }) => (message['records'] ?? [message]) as { timestampMs?: number }[])
+    deepEqual(
+      records.flatMap(({ timestampMs }) => timestampMs ?? []),
+      [0, 0, 5],
+    )
+  }
+})
+
+test('LIST_OFFSETS tells all partitions of a topic that has more than version 1 can create', async () => {
+  const { at, connection } = await extended(1500)
+  const { message } = await connection.call('LIST_OFFSETS', { topic: 't', mode: 1, timestamp: 0 })
+  equal((message['entries'] as unknown[]).length, 1500)
+  equal((message['forTimes'] as unknown[]).length, 1500)
+  equal(at.broker.topics.get('t').partitions.length, 1500)
 })
 
 test('the commit of a delivery does not wait for its sync, COMMIT does', async () => {
