@@ -86,7 +86,11 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
 export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<LoadedLog> {
   const names = await findNames(deps, options.folder)
   const bases = segmentBases(names)
-  if (bases.length === 0) return emptyLog(deps, options)
+  if (bases.length === 0) {
+    const empty = emptyLog(deps, options)
+    await removeOrphans(deps, options.folder, names, bases)
+    return empty
+  }
   const epochs = loadEpochs(deps, options)
   if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
@@ -98,8 +102,25 @@ export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<Loa
   const isInDoubt = names.has(IN_DOUBT_FILE)
   const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)
   const loaded = await recover(deps, { ...options, rewriteFrom }, bases, epochs)
+  await removeOrphans(deps, options.folder, names, bases)
   if (isInDoubt) await deps.disk.removeFile(`${options.folder}/${IN_DOUBT_FILE}`)
   return loaded
+}
+
+/**
+ * Takes away indexes whose log file is not there: a power cut may keep their names and not the log's. A later segment of the same
+ * name would take their entries for its own.
+ */
+async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<string>, bases: readonly number[]): Promise<void> {
+  const known = new Set(bases)
+  let hasRemoved = false
+  for (const name of names) {
+    const parsed = parseSegmentFileName(name)
+    if (parsed === null || parsed.kind === 'log' || parsed.kind === 'snapshot' || known.has(parsed.baseOffset)) continue
+    await deps.disk.removeFile(`${folder}/${name}`)
+    hasRemoved = true
+  }
+  if (hasRemoved) await deps.disk.syncDirectory(folder)
 }
 
 function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {

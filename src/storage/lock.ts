@@ -13,6 +13,8 @@ export interface LockHolder {
   readonly processStartTime: string
   readonly bootId: string
   readonly hostname: string
+  /** The boot whose start has opened every log. While it is an earlier one, unsynced writes of before a power cut may be left. */
+  readonly recoveredBootId: string
 }
 
 export const LOCK_NAME = 'moonmq.lock'
@@ -28,29 +30,45 @@ const FORMAT = 'moonmq-lock 1'
 export class DataFolderLock {
   readonly #disk: Disk
   readonly #path: string
-  readonly #text: string
+  readonly #host: LockHost
+  #text: string
   #held = true
 
-  private constructor(disk: Disk, path: string, text: string) {
-    this.#disk = disk
+  private constructor(deps: { disk: Disk; host: LockHost }, path: string, text: string) {
+    this.#disk = deps.disk
+    this.#host = deps.host
     this.#path = path
     this.#text = text
   }
 
-  /** Throws DATA_FOLDER_LOCKED naming the holder. The folder must exist. */
-  static async acquire(deps: { disk: Disk; host: LockHost }, folder: string): Promise<DataFolderLock> {
+  /**
+   * Throws DATA_FOLDER_LOCKED naming the holder. The folder must exist. `recoveredBootId` is that of the lock that was left, when
+   * the logs are not known to be whole: so a start that dies before it has opened them all does not make the next one forget it.
+   */
+  static async acquire(
+    deps: { disk: Disk; host: LockHost },
+    folder: string,
+    recoveredBootId: string = deps.host.bootId,
+  ): Promise<DataFolderLock> {
     const { disk, host } = deps
     const path = `${folder}/${LOCK_NAME}`
-    const text = encodeLock(host)
+    const text = encodeLock(host, recoveredBootId)
     if (!(await createFile(disk, path, text))) await takeOver(disk, host, folder, text)
     await disk.syncDirectory(folder)
-    const lock = new DataFolderLock(disk, path, text)
+    const lock = new DataFolderLock(deps, path, text)
     const holder = await readSmallFile(disk, path, MAX_BYTES)
     if (holder?.toString('utf8') !== text) {
       lock.#held = false
       throw lockedBy(folder, holder)
     }
     return lock
+  }
+
+  /** Every log was opened since the machine was booted, so nothing of before is in doubt any more. Durable when it resolves. */
+  async confirmRecovered(): Promise<void> {
+    const text = encodeLock(this.#host)
+    await writeFileAtomically(this.#disk, this.#path, [Buffer.from(text, 'utf8')])
+    this.#text = text
   }
 
   /** Gives the folder free. The last thing a broker does. */
@@ -78,8 +96,9 @@ export async function dataFolderHolder(deps: { disk: Disk; host: LockHost }, fol
   return holder !== null && !isStale(deps.host, holder) ? holder : null
 }
 
-export function encodeLock(host: LockHost): string {
-  return `${FORMAT}\npid=${host.pid}\nstarted=${host.processStartTime}\nboot=${host.bootId}\nhost=${host.hostname}\n`
+export function encodeLock(host: LockHost, recoveredBootId: string = host.bootId): string {
+  const { pid, processStartTime, bootId, hostname } = host
+  return `${FORMAT}\npid=${pid}\nstarted=${processStartTime}\nboot=${bootId}\nhost=${hostname}\nrecovered=${recoveredBootId}\n`
 }
 
 /** Null when the bytes are not a lock: a file that a crash left empty for example. */
@@ -93,9 +112,10 @@ export function decodeLock(bytes: Buffer): LockHolder | null {
   const processStartTime = field(2, 'started')
   const bootId = field(3, 'boot')
   const hostname = field(4, 'host')
-  if (lines[0] !== FORMAT || lines.length !== 6 || lines[5] !== '') return null
+  const recoveredBootId = field(5, 'recovered')
+  if (lines[0] !== FORMAT || lines.length !== 7 || lines[6] !== '') return null
   if (!Number.isSafeInteger(pid) || pid <= 0 || processStartTime === null || bootId === null || hostname === null) return null
-  return { pid, processStartTime, bootId, hostname }
+  return recoveredBootId === null ? null : { pid, processStartTime, bootId, hostname, recoveredBootId }
 }
 
 function isStale(host: LockHost, holder: LockHolder): boolean {

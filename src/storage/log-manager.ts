@@ -11,7 +11,7 @@ import type { Disk } from '../io/disk.ts'
 import { NodeLoader } from '../io/loader.ts'
 import { Codecs } from '../record/compression.ts'
 import { BufferPool } from './buffer-pool.ts'
-import { type PartitionOffset, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
+import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
 import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
@@ -100,6 +100,8 @@ export class LogManager implements Resource {
   #timer: Timer | null = null
   readonly #stopObserving: () => void
   #isClosed = false
+  /** The lock says that every log was opened since the machine was booted. */
+  #isRecovered: boolean
   #hasDamage = false
 
   private constructor(
@@ -107,6 +109,7 @@ export class LogManager implements Resource {
     options: LogManagerOptions,
     found: {
       lock: DataFolderLock
+      isRecovered: boolean
       wasClean: boolean
       hadPowerCut: boolean
       points: readonly PartitionOffset[]
@@ -117,6 +120,7 @@ export class LogManager implements Resource {
     this.#options = options
     this.dataFolder = options.dataFolder
     this.#lock = found.lock
+    this.#isRecovered = found.isRecovered
     this.wasClean = found.wasClean
     this.#hadPowerCut = found.hadPowerCut
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
@@ -148,16 +152,18 @@ export class LogManager implements Resource {
     await makeDirectoryDurably(deps.disk, dataFolder)
     const left = await readSmallFile(deps.disk, `${dataFolder}/${LOCK_NAME}`, MAX_LOCK_BYTES).catch(() => null)
     const holder = left === null ? null : decodeLock(left)
-    const lock = await DataFolderLock.acquire(deps, dataFolder)
+    const recoveredBootId = holder?.recoveredBootId ?? ((await isSurelyWhole(deps.disk, dataFolder)) ? deps.host.bootId : '')
+    const lock = await DataFolderLock.acquire(deps, dataFolder, recoveredBootId)
     try {
       const marker = await takeCleanShutdown(deps.disk, dataFolder)
       const points = await readCheckpoint(deps, dataFolder, 'recovery-points')
       const starts = await readCheckpoint(deps, dataFolder, 'log-starts')
       const wasClean = marker !== null && points !== null && marker.recoveryPointsChecksum === points.checksum
+      const isRecovered = recoveredBootId === deps.host.bootId
       // Behind a stop in order everything is on disk, whatever happened to the machine since.
-      const isUnsure = marker === null && (holder === null || holder.bootId !== deps.host.bootId)
+      const isUnsure = marker === null && (holder === null || !isRecovered)
       const hadPowerCut = options.hadPowerCut ?? isUnsure
-      const found = { lock, wasClean, hadPowerCut, points: points?.entries ?? [], starts: starts?.entries ?? [] }
+      const found = { lock, isRecovered, wasClean, hadPowerCut, points: points?.entries ?? [], starts: starts?.entries ?? [] }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
       return manager
@@ -274,8 +280,11 @@ export class LogManager implements Resource {
   /** Saves recovery points and log starts, then removes segments below the starts. */
   async checkpoint(): Promise<void> {
     const starts = await this.#checkpoints.run(async () => {
+      // The last one is the stop's own.
+      if (this.#isClosed) return []
       const logs = [...this.#logs.values()].map((log) => ({ log, start: log.logStartOffset }))
       await this.#saveOffsets()
+      if (!this.#isRecovered) await this.#confirmRecovered()
       return logs
     })
     // Not within the queue of checkpoints: a log that is being truncated waits for that queue.
@@ -297,6 +306,8 @@ export class LogManager implements Resource {
     this.#stopObserving()
     await this.#reopener.close()
     await this.#checkpoints.idle()
+    // Logs that were not opened since a power cut may have torn ends; a marker would say that they have none.
+    const isRecovered = this.#isRecovered || (await this.#areAllOpen().catch(() => false))
     let isWhole = !this.#hasDamage
     const slots = new Semaphore(PARALLEL)
     const closeOne = async (log: PartitionLog) => {
@@ -311,10 +322,12 @@ export class LogManager implements Resource {
     try {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
       await Promise.all(this.#removals)
-      const checksum = await this.#saveOffsets()
+      const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
       const recoveryPointsChecksum = isWhole ? checksum : ~checksum >>> 0
-      await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
+      if (isRecovered) {
+        await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
+      }
     } finally {
       await this.#lock.release()
     }
@@ -428,6 +441,18 @@ export class LogManager implements Resource {
     return this.#savedChecksum
   }
 
+  /** After a power cut: once every log is open, what the cut left in doubt is synced or cut. */
+  async #confirmRecovered(): Promise<void> {
+    if (!(await this.#areAllOpen())) return
+    await this.#lock.confirmRecovered()
+    this.#isRecovered = true
+  }
+
+  async #areAllOpen(): Promise<boolean> {
+    const folders = await partitionFolders(this.#deps.disk, this.dataFolder)
+    return folders.every((partition) => this.get(partition)?.state === 'online')
+  }
+
   #queuedBytes(): number {
     let bytes = 0
     for (const log of this.#logs.values()) bytes += log.queuedBytes
@@ -468,6 +493,21 @@ async function readCheckpoint(
     })
     return null
   }
+}
+
+async function partitionFolders(disk: Disk, dataFolder: string): Promise<TopicPartition[]> {
+  const found: TopicPartition[] = []
+  for (const entry of await disk.list(dataFolder)) {
+    const partition = entry.kind === 'directory' ? parsePartitionFolderName(entry.name) : null
+    if (partition !== null) found.push(partition)
+  }
+  return found
+}
+
+/** No lock was left: the last stop was in order, or there is nothing yet. Else nobody knows what the machine went through. */
+async function isSurelyWhole(disk: Disk, dataFolder: string): Promise<boolean> {
+  if ((await disk.stat(`${dataFolder}/${ROOT_FILES['clean-shutdown']}`)) !== null) return true
+  return (await partitionFolders(disk, dataFolder)).length === 0
 }
 
 function offsetKey(topicId: Uuid, partition: number): string {

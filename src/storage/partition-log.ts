@@ -1,7 +1,7 @@
 import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Counter, Metrics } from '../core/counters.ts'
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
@@ -107,8 +107,10 @@ export class PartitionLog implements Log, ReadableLog {
   #areEpochsDirty = false
   /** Whether closing has anything to save: not when a log that was closed in order was only read since. */
   #isChanged = true
-  /** What was appended is refused until this is over. */
-  #isChanging = false
+  /** Truncations that were asked for and are not over: what is appended meanwhile is refused. */
+  #truncations = 0
+  /** From the call of `close` on: a segment that is closed behind it in the queue would keep its indexes in memory. */
+  #isClosing = false
 
   #logStart = 0
   #logEnd = 0
@@ -298,7 +300,8 @@ export class PartitionLog implements Log, ReadableLog {
 
   #expectAppendable(bytes: number, leaderEpoch: number): void {
     if (this.#state !== 'online') throw this.#unavailable()
-    if (this.#isChanging) throw this.#storageFailed('the end of the log is being changed')
+    if (this.#isClosing) throw this.#storageFailed('the log is being closed')
+    if (this.#truncations > 0) throw this.#storageFailed('the end of the log is being changed')
     if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
       throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
     }
@@ -477,11 +480,21 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   offsetForTimestamp(timestampMs: number, limitOffset: number): Promise<TimestampOffset | null> {
-    return offsetForTimestamp(this, this.#deps.codecs, timestampMs, Math.min(limitOffset, this.#logEnd))
+    return this.#search(() => offsetForTimestamp(this, this.#deps.codecs, timestampMs, Math.min(limitOffset, this.#logEnd)))
   }
 
   offsetOfMaxTimestamp(): Promise<TimestampOffset | null> {
-    return offsetOfMaxTimestamp(this, this.#deps.codecs, this.#logEnd)
+    return this.#search(() => offsetOfMaxTimestamp(this, this.#deps.codecs, this.#logEnd))
+  }
+
+  /** A search that finds the files closed, because the log was, or is being opened again, is refused like a read. */
+  async #search<T>(search: () => Promise<T>): Promise<T> {
+    if (this.#state === 'closed') throw this.#unavailable()
+    try {
+      return await search()
+    } catch (error) {
+      throw isCode(error, 'CLOSED') ? this.#unavailable() : error
+    }
   }
 
   endOffsetForEpoch(leaderEpoch: number): EpochEnd {
@@ -505,11 +518,11 @@ export class PartitionLog implements Log, ReadableLog {
    * held it. Waiters for what went are refused. For a replica that follows another leader; durable when it resolves.
    */
   truncateTo(offset: number): Promise<void> {
+    this.#truncations++
     return this.#serial.run(async () => {
-      if (this.#state !== 'online') throw this.#unavailable()
-      if (offset >= this.#logEnd) return
-      this.#isChanging = true
       try {
+        if (this.#state !== 'online') throw this.#unavailable()
+        if (offset >= this.#logEnd) return
         await this.#writer.drained()
         this.#durability.stop(this.#storageFailed(`the log was truncated to offset ${offset}`))
         // A batch goes whole, so the log may end before `offset`, but not before the segment that holds it.
@@ -532,7 +545,7 @@ export class PartitionLog implements Log, ReadableLog {
         this.#fail(error)
         throw error
       } finally {
-        this.#isChanging = false
+        this.#truncations--
       }
     })
   }
@@ -596,12 +609,12 @@ export class PartitionLog implements Log, ReadableLog {
    * end. After it the recovery point is the log's end. A log that failed only gives its files back.
    */
   close(): Promise<void> {
+    this.#isClosing = true
     return this.#serial.run(() => this.#close())
   }
 
   async #close(): Promise<void> {
     if (this.#state === 'closed') return
-    this.#isChanging = true
     try {
       if (this.#state === 'online' && (this.#isChanged || this.#areEpochsDirty)) await this.#settle()
     } finally {
