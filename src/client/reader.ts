@@ -51,12 +51,13 @@ export class TopicReader implements Reader {
   }
 
   async *#run(): AsyncGenerator<ClientRecord> {
-    const { topic, from = 'earliest', follow = false, isolation = 'read_uncommitted', maxBytes = MIB, signal } = this.#options
+    const { topic, from = 'earliest', positions, follow = false, isolation = 'read_uncommitted', maxBytes = MIB, signal } = this.#options
     const cursor = new TopicCursor(this.#link, { topic, isolation, maxBytes, maxRecords: MAX_FETCH_RECORDS, signal })
     const found = await describe(this.#link, topic, signal)
     const ends = new Map<number, number>()
     for (const each of this.#chosen(found)) {
-      cursor.begin(each.partition, from)
+      const offset = positions?.get(each.partition)
+      cursor.begin(each.partition, offset === undefined ? from : { offset })
       ends.set(each.partition, isolation === 'read_committed' ? each.lastStableOffset : each.highWatermark)
     }
     if (follow) yield* this.#follow(cursor)
@@ -74,7 +75,7 @@ export class TopicReader implements Reader {
   }
 
   async *#toEnd(cursor: TopicCursor, ends: ReadonlyMap<number, number>): AsyncGenerator<ClientRecord> {
-    for (const [partition, end] of ends) if (end === 0) cursor.drop(partition)
+    for (const [partition, end] of ends) if (end === 0 || (cursor.position(partition) ?? -1) >= end) cursor.drop(partition)
     let next = cursor.partitions.length > 0 ? ahead(cursor.read(0)) : null
     while (next !== null) {
       const { records } = await next

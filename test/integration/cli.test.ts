@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { PassThrough, Readable } from 'node:stream'
+import { test } from 'node:test'
+import type { CliContext } from '../../src/cli/context.ts'
+import { run } from '../../src/cli/main.ts'
+import { connect } from '../../src/client/index.ts'
+import { startTestBroker } from '../../src/testing/index.ts'
+
+interface Ran {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs a command in this process against a broker; `input` is its standard input. */
+async function cli(address: string, argv: readonly string[], input = ''): Promise<Ran> {
+  let out = ''
+  let err = ''
+  const context: CliContext = {
+    out: (text) => {
+      out += text
+    },
+    err: (text) => {
+      err += text
+    },
+    stdin: Readable.from([input]),
+    stdinIsTerminal: false,
+    errIsTerminal: false,
+    colour: false,
+    env: { MOONMQ_BROKER: address },
+    cwd: '/',
+    signal: new AbortController().signal,
+  }
+  const code = await run(context, argv)
+  return { code, out, err }
+}
+
+/** The values that `consume --json` printed, in order. */
+function values({ out }: Ran): string[] {
+  return out
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => (JSON.parse(line) as { value: string }).value)
+}
+
+test('cli: topics are made, listed, described, grown and deleted', async () => {
+  await using broker = await startTestBroker()
+  const run = (...argv: string[]) => cli(broker.address, argv)
+  assert.equal((await run('topic', 'create', 'orders', '-p', '3', '-c', 'retention.ms=1000')).code, 0)
+  assert.equal((await run('topic', 'create', 'orders')).code, 6)
+  assert.equal((await run('topic', 'create', 'orders', '--if-not-exists')).code, 0)
+  assert.match((await run('topic', 'list')).out, /orders +3/)
+  assert.match((await run('topic', 'describe', 'orders')).out, /retention\.ms=1000/)
+  assert.equal((await run('topic', 'grow', 'orders', '-p', '5')).code, 0)
+  assert.equal(JSON.parse((await run('topic', 'describe', 'orders', '--json')).out).partitions.length, 5)
+  assert.equal((await run('topic', 'delete', 'orders')).code, 2)
+  assert.equal((await run('topic', 'delete', 'orders', '--yes')).code, 0)
+  const missing = await run('topic', 'describe', 'orders')
+  assert.equal(missing.code, 3)
+  assert.match(missing.err, /does not exist/)
+})
+
+test('cli: produce from arguments and standard input, consume one partition, all of them, and as a group', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't', '-p', '2'])
+  const produced = await cli(broker.address, ['produce', 't', '--json', '-p', '1', 'k:a', 'b'])
+  assert.deepEqual(
+    produced.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [
+      { topic: 't', partition: 1, offset: 0 },
+      { topic: 't', partition: 1, offset: 1 },
+    ],
+  )
+  assert.equal((await cli(broker.address, ['produce', 't', '-p', '0'], 'x:c\n{"value":"d","headers":{"h":"1"}}\n')).code, 0)
+  assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-p', '1', '-o', '1', '--json'])), ['b'])
+  assert.deepEqual(values(await cli(broker.address, ['consume', 't', '--json'])).sort(), ['a', 'b', 'c', 'd'])
+  assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])).sort(), ['a', 'b', 'c', 'd'])
+  assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])), [])
+})
+
+test('cli: following from the start shows each record once, then the new ones', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't', '-p', '3'])
+  await cli(broker.address, ['produce', 't', 'a:1', 'b:2', 'c:3', 'd:4'])
+  const following = cli(broker.address, ['consume', 't', '--follow', '--json', '--max', '6'])
+  await cli(broker.address, ['produce', 't', 'e:5', 'f:6'])
+  assert.deepEqual(values(await following).sort(), ['1', '2', '3', '4', '5', '6'])
+})
+
+test('cli: following from the end, or from a time to come, shows nothing old', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't', '-p', '3'])
+  await cli(broker.address, ['produce', 't', 'a:old', 'b:old', 'c:old'])
+  for (const from of ['latest', '2100-01-01T00:00:00Z']) {
+    let isDone = false
+    const following = cli(broker.address, ['consume', 't', '--follow', '--json', '--max', '1', '--from', from]).finally(() => {
+      isDone = true
+    })
+    // When the reader begins to follow cannot be seen from outside, so new records come until it has one.
+    await using client = await connect({ address: broker.address })
+    await using producer = client.producer()
+    while (!isDone) await producer.send('t', { key: 'a', value: 'new' })
+    assert.deepEqual(values(await following), ['new'], from)
+  }
+})
+
+test('cli: a follower ends quietly when interrupted', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't'])
+  const interrupt = new AbortController()
+  const ended = run(
+    {
+      out: () => {},
+      err: () => {},
+      stdin: new PassThrough(),
+      stdinIsTerminal: false,
+      errIsTerminal: false,
+      colour: false,
+      env: { MOONMQ_BROKER: broker.address },
+      cwd: '/',
+      signal: interrupt.signal,
+    },
+    ['consume', 't', '--follow'],
+  )
+  interrupt.abort()
+  assert.equal(await ended, 130)
+})
