@@ -11,6 +11,11 @@ export interface Door {
    * Never throws.
    */
   accept(connection: NetConnection, head: Buffer, info: AcceptInfo): void
+  /**
+   * Refuses a connection that a listener of this door alone has no place for, in the words of the protocol, and closes it. A door
+   * without it has none: the listener closes such a connection silently. Never throws.
+   */
+  turnAway?(connection: NetConnection): void
   /** No new requests; those that run are answered, within a deadline of the door's own; then every connection is closed. */
   close(): Promise<void>
 }

@@ -9,7 +9,8 @@ import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
 import type { NetConnection } from '../io/net.ts'
-import type { PartialBudget } from '../wire/frame.ts'
+import { toWire } from '../wire/errors.ts'
+import { encodeFrame, type PartialBudget, ZERO_CORRELATION } from '../wire/frame.ts'
 import { type ConnectionDeps, NativeConnection } from './connection.ts'
 import { Dispatch } from './dispatch.ts'
 import { NATIVE_HANDLERS } from './handlers/index.ts'
@@ -17,6 +18,9 @@ import { Instruments } from './instruments.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from './options.ts'
 import type { AnyHandler } from './session.ts'
 
+/** For a client that is refused to take the reason, and how many are told at a time; the others are closed without a word. */
+const TURN_AWAY_MS = 250
+const MAX_TURNED_AWAY = 64
 /** Memory of unfinished frames of all connections that have not logged in. */
 const MAX_EARLY_PARTIAL_BYTES = 32 * MIB
 
@@ -38,6 +42,7 @@ export class NativeDoor implements Door, Resource {
   readonly #connections = new Set<NativeConnection>()
   readonly #instruments: Instruments
   readonly #allClosed = deferred()
+  #turnedAway = 0
   #closing: Promise<void> | null = null
 
   constructor(deps: NativeDoorDeps, options: NativeDoorOptions = DEFAULT_NATIVE_DOOR) {
@@ -69,6 +74,24 @@ export class NativeDoor implements Door, Resource {
     const connection = new NativeConnection(this.#connectionDeps, this.#options, socket, info)
     this.#connections.add(connection)
     connection.start(head)
+  }
+
+  /** Too many connections: code 6 with the zero id, then the end (spec 4.1). */
+  turnAway(socket: NetConnection): void {
+    if (this.#closing !== null || this.#turnedAway >= MAX_TURNED_AWAY) {
+      socket.destroy()
+      return
+    }
+    this.#turnedAway++
+    const timer = this.#deps.clock.setTimer(TURN_AWAY_MS, () => socket.destroy())
+    const closed = () => {
+      timer.cancel()
+      this.#turnedAway--
+    }
+    socket.start({ data: () => {}, drain: () => {}, end: () => {}, closed })
+    const { code, message } = toWire(new MoonMQError('RATE_LIMITED', { reason: 'too many connections; try again later' }))
+    socket.send([encodeFrame('ERROR', ZERO_CORRELATION, { code, message })])
+    socket.end()
   }
 
   close(): Promise<void> {

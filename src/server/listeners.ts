@@ -107,7 +107,10 @@ export class Listeners implements Resource {
     const { log } = this.#deps
     if (typeof seat === 'string') {
       log.debug('connection.refused', 'connection refused: too many connections', { reason: seat, remote: text(connection.remote) })
-      connection.destroy()
+      // Out of descriptors nothing is said: that would hold one a while longer.
+      const door = seat === 'descriptors' ? undefined : this.#onlyDoor(listener)
+      if (door?.turnAway === undefined) connection.destroy()
+      else door.turnAway(connection)
       return
     }
     const openedMs = this.#deps.clock.monotonicMs()
@@ -122,6 +125,11 @@ export class Listeners implements Resource {
       this.#closed(reason)
     })
     sniffing.start()
+  }
+
+  /** Of a listener for the native protocol alone: that one follows its specification from the first byte on. */
+  #onlyDoor({ protocols }: ListenerOptions): Door | undefined {
+    return protocols.length === 1 && protocols[0] === 'native' ? this.#deps.doors.native : undefined
   }
 
   #closed(reason: string | null): void {

@@ -41,11 +41,30 @@ function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): rea
   const settings = topics.describeBrokerConfig(call.context)
   // The empty name means the defaults of all brokers: what was set while running for every one of them.
   if (resourceName === '') return settings.filter(({ source }) => source === DYNAMIC_DEFAULT)
-  if (ownBroker(call, resourceName)) return settings
+  if (ownBroker(call, resourceName)) return [...identity(call), ...settings]
   throw new MoonMQError('INVALID_REQUEST', { reason: `broker ${resourceName} is not this one, ${call.broker.cluster.nodeId}` })
 }
 
 const DYNAMIC_DEFAULT = 3
+const STATIC_BROKER = 4
+const STRING = 2
+const INT = 3
+
+/** What administration tools look for by Kafka's names and this broker has from other settings: who it is, and where it is reached. */
+function identity(call: KafkaCall): readonly ConfigValue[] {
+  const nodeId = String(call.broker.cluster.nodeId)
+  const { host, port } = call.advertised
+  const address = `PLAINTEXT://${host.includes(':') ? `[${host}]` : host}:${port}`
+  const one = (name: string, value: string, type: number, documentation: string): ConfigValue => {
+    const synonyms = [{ name, value, source: STATIC_BROKER }]
+    return { name, value, source: STATIC_BROKER, readOnly: true, sensitive: false, type, documentation, synonyms }
+  }
+  return [
+    one('advertised.listeners', address, STRING, 'Where clients of this listener are told to connect.'),
+    one('broker.id', nodeId, INT, 'The number of this broker.'),
+    one('node.id', nodeId, INT, 'The number of this broker.'),
+  ]
+}
 
 function resourceAnswer(asked: Asked, request: DescribeConfigsRequest, settings: readonly ConfigValue[]): ResourceAnswer {
   const keys = asked.configurationKeys === null ? null : new Set(asked.configurationKeys)

@@ -1,7 +1,9 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import test from 'node:test'
-import { encodeFrame } from '../../../src/wire/frame.ts'
+import { encodeFrame, ZERO_CORRELATION } from '../../../src/wire/frame.ts'
+import { OPCODES } from '../../../src/wire/opcodes.ts'
 import { createTopic } from '../../support/fake-broker.ts'
+import { FakeSocket } from '../../support/fake-socket.ts'
 import { testNativeDoor } from '../../support/native-door.ts'
 
 const ZERO = '0'.repeat(32)
@@ -296,4 +298,27 @@ test('a read that waits ends with its connection', async () => {
   connection.socket.close()
   await connection.received()
   equal(at.clock.pendingTimers, before)
+})
+
+test('one connection too many is told so with the zero id and closed, also when it does not read; a flood of them is closed silently', async () => {
+  const at = await testNativeDoor()
+  const polite = new FakeSocket()
+  at.door.turnAway(polite)
+  const bytes = polite.take()
+  equal(bytes[4], OPCODES.ERROR.code)
+  deepEqual(bytes.subarray(5, 21), ZERO_CORRELATION)
+  equal(bytes.readUInt16BE(21), 6)
+  equal(polite.closed, true)
+  const deaf = Array.from({ length: 70 }, () => {
+    const socket = new FakeSocket()
+    socket.holding = true
+    at.door.turnAway(socket)
+    return socket
+  })
+  equal(deaf.filter(({ destroyed }) => destroyed).length, 6)
+  await at.clock.advance(250)
+  equal(deaf.filter(({ closed }) => closed).length, 70)
+  const next = new FakeSocket()
+  at.door.turnAway(next)
+  equal(next.take().length > 0, true)
 })

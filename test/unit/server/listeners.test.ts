@@ -30,11 +30,16 @@ class FakeNet implements Net {
 class FakeDoor implements Door, NetHandlers {
   readonly accepted: { connection: NetConnection; head: Buffer; info: AcceptInfo }[] = []
   readonly input: Buffer[] = []
+  readonly turnedAway: NetConnection[] = []
   closings = 0
 
   accept(connection: NetConnection, head: Buffer, info: AcceptInfo): void {
     this.accepted.push({ connection, head, info })
     connection.start(this)
+  }
+
+  turnAway(connection: NetConnection): void {
+    this.turnedAway.push(connection)
   }
 
   async close(): Promise<void> {}
@@ -243,6 +248,22 @@ describe('limits on connections', () => {
       [false, false, true],
     )
     assert.equal(roomy.counts.get('moonmq_connections_refused_fd_total'), undefined)
+  })
+
+  it('on a listener for the native protocol alone the door says so, unless descriptors are short', async () => {
+    const listeners: ListenerOptions[] = [{ ...BOTH, protocols: ['native'] }]
+    const full = await setup({ listeners, limits: { maxConnections: 1 } })
+    full.connect()
+    const refused = full.connect()
+    assert.deepEqual([full.native.turnedAway, refused.destroyed], [[refused], false])
+    assert.equal(full.counts.get('moonmq_connections_refused_total total'), 1)
+    assert.equal(full.listeners.openConnections, 1)
+    const short = await setup({ listeners, limits: { descriptorLimit: 8, descriptorReserve: 7 } })
+    assert.deepEqual(
+      [1, 2, 3].map(() => short.connect().destroyed),
+      [false, false, true],
+    )
+    assert.deepEqual(short.native.turnedAway, [])
   })
 
   it('32 of one address before login, then no more; loopback is exempt', async () => {
