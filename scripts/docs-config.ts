@@ -22,7 +22,7 @@ Settings come from five places; a later one wins over an earlier one:
 4. environment variables: \`server.maxFrameSize\` is \`MOONMQ_SERVER__MAX_FRAME_SIZE\`, two underscores between levels,
 5. flags of \`moonmq start\`.
 
-\`moonmq config show\` prints every setting with its value and where it came from. A key that does not exist or a value that is not acceptable
+\`moonmq config show --all\` prints every setting with its value and where it came from. A key that does not exist or a value that is not acceptable
 stops the start, with the key, the value, what is accepted, and the nearest key that exists. Objects of an overlay merge key by key;
 lists and single values replace. Keys that start with \`_\` are comments. \`docs/moonmq.schema.json\` tells an editor all of this:
 
@@ -35,7 +35,7 @@ lists and single values replace. Keys that start with \`_\` are comments. \`docs
 TLS, login, replication, clusters and balancing stop the start: they are not in this version, and a broker without them would be
 less safe than the file says.
 
-Settings are read at the start. *Reloadable* marks those that are safe to change while the broker runs.
+Settings are read at the start; a change needs a restart. *Reloadable* marks those that could change under a running broker.
 
 ## Keys
 

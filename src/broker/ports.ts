@@ -450,7 +450,7 @@ export interface ConsumerRound {
   readonly records: readonly DeliveredRecord[]
   /**
    * Stores the positions after the last delivered records, once a partition. Resolves after the append, not after its sync; what a
-   * partition is refused with is logged only (spec 7.1).
+   * partition is refused with is logged only (docs/PROTOCOL.md).
    */
   commit(): Promise<void>
   /** What was read could not be handed on: the next poll finds it again. Instead of `commit`. */
@@ -458,7 +458,7 @@ export interface ConsumerRound {
   release(): void
 }
 
-/** One consumer of a connection (spec 7): a group id, an isolation level, a set of topics that grows, and positions. */
+/** One consumer of a connection (docs/PROTOCOL.md): a group id, an isolation level, a set of topics that grows, and positions. */
 export interface RecordConsumer {
   readonly group: string
   readonly isolation: IsolationLevel

@@ -1,6 +1,6 @@
 /**
  * The one table of errors (DESIGN section 6). Inside, errors are typed by name; a door maps by the row, never by the text.
- * native: code of the native protocol (spec 3.1). kafka: Kafka's error code. http: status of the HTTP doors.
+ * native: code of the native protocol (docs/PROTOCOL.md). kafka: Kafka's error code. http: status of the HTTP doors.
  */
 export interface ErrorRow {
   readonly native: number

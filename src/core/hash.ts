@@ -1,4 +1,4 @@
-/** FNV-1a, 32 bits: the native protocol's key hash (spec 6.2). */
+/** FNV-1a, 32 bits: the native protocol's key hash (docs/PROTOCOL.md). */
 export function fnv1a(bytes: Uint8Array): number {
   let hash = 2166136261
   for (let i = 0; i < bytes.length; i++) {

@@ -8,7 +8,7 @@ export const MAX_REQUEST_BYTES = 100 * MIB
 export const MAX_PRE_AUTH_FRAME_BYTES = 512 * KIB
 /** Bytes of the record batch header (Kafka, magic 2). */
 export const BATCH_HEADER_BYTES = 61
-/** Largest topic name in bytes (spec 1.3, Kafka's rule). */
+/** Largest topic name in bytes (docs/PROTOCOL.md, Kafka's rule). */
 export const MAX_TOPIC_NAME_BYTES = 249
 /** What one compressed batch may inflate to unless a topic or setting says less. */
 export const MAX_INFLATED_BATCH_BYTES = 64 * MIB

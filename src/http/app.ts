@@ -46,7 +46,7 @@ interface Answer {
 }
 
 /**
- * The HTTP door: metrics, health and statistics, GET only, one answer a connection (operator surface, section 6).
+ * The HTTP door: metrics, health and statistics, GET only, one answer a connection.
  * `/health` answers as long as the event loop turns; `/ready` says whether clients should come.
  */
 export class HttpDoor implements Resource {

@@ -5,7 +5,7 @@ import type { NativeLimits } from './options.ts'
 export type Overdue = 'handshake' | 'pre_auth_read' | 'idle' | 'heartbeat' | 'send'
 
 /**
- * The deadlines of one connection (spec 4.2, 4.3) on one timer. What happens only notes its time; the timer, when it fires, looks at
+ * The deadlines of one connection (docs/PROTOCOL.md) on one timer. What happens only notes its time; the timer, when it fires, looks at
  * the notes and sets itself again, at the latest for the shortest limit that something may begin to run against meanwhile.
  */
 export class ConnectionDeadlines {

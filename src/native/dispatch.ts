@@ -55,7 +55,7 @@ export function isPipelined(opcode: number): boolean {
   return PIPELINED.has(opcode)
 }
 
-/** Whether the connection ends after this refusal (spec 3.1): a login that failed, or a broker that does not lead. */
+/** Whether the connection ends after this refusal (docs/PROTOCOL.md): a login that failed, or a broker that does not lead. */
 export function closesConnection(opcode: number, error: MoonMQError): boolean {
   if (error.code === 'NOT_LEADER') return true
   const name = opName(opcode)

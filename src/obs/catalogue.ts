@@ -8,7 +8,7 @@ export interface MetricRow {
   readonly buckets?: readonly number[]
 }
 
-/** Bounds of every duration, in seconds (operator surface, 6.1). */
+/** Bounds of every duration, in seconds. */
 export const SECONDS_BUCKETS = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5] as const
 
 function counter(name: string, labels: readonly string[], help: string): MetricRow {

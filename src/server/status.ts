@@ -63,7 +63,7 @@ export class Status {
     ]
   }
 
-  /** The fields of the operator surface, section 7; sizes are those of the files. */
+  /** What `/stats` shows; sizes are those of the files. */
   stats(): unknown {
     const topics = this.#userTopics()
     const listed = Math.min(topics.length, this.#settings.server.maxListTopics)

@@ -1,6 +1,6 @@
 /**
  * The layers of `src/` as data. A folder imports `core` and what its row names, nothing else: an upward need is an interface
- * declared in the lower folder and passed in by `server/compose.ts`.
+ * declared in the lower folder and passed in by `server/broker-server.ts`.
  */
 export interface Layer {
   readonly folder: string

@@ -47,7 +47,7 @@ interface RoundState {
 }
 
 /**
- * The consumer of a native connection (spec 7.1). Owns the positions; the group owns what is committed, from which a partition starts
+ * The consumer of a native connection (docs/PROTOCOL.md). Owns the positions; the group owns what is committed, from which a partition starts
  * when it is first read. Polls run one after another.
  */
 export class ConsumerSession implements RecordConsumer {

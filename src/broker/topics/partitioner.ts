@@ -4,7 +4,7 @@ import type { Random } from '../../core/random.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Partitioner } from './topic-settings.ts'
 
-/** A record without a key stays with the last one's partition for so many records or so long, whichever ends first (spec 6.2). */
+/** A record without a key stays with the last one's partition for so many records or so long, whichever ends first (docs/PROTOCOL.md). */
 const STICKY_RECORDS = 16
 const STICKY_MS = 10
 

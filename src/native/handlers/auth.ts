@@ -1,7 +1,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { ANONYMOUS, type Handler, reply } from '../session.ts'
 
-/** AUTH on a broker without credentials: every name and password is taken (spec 4). */
+/** AUTH on a broker without credentials: every name and password is taken (docs/PROTOCOL.md). */
 export const auth: Handler<'AUTH'> = {
   op: 'AUTH',
   handle(call) {

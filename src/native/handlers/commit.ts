@@ -2,7 +2,7 @@ import { MoonMQError } from '../../core/errors.ts'
 import { type Call, type Handler, ok } from '../session.ts'
 import { openTopic } from './topic-rules.ts'
 
-/** COMMIT: the next record to deliver to later connections of the group. Answered when it is synced; moves no position (spec 7.3). */
+/** COMMIT: the next record to deliver to later connections of the group. Answered when it is synced; moves no position (docs/PROTOCOL.md). */
 export const commit: Handler<'COMMIT'> = {
   op: 'COMMIT',
   async handle(call, { topic, partition, offset }) {

@@ -7,7 +7,7 @@ import { type Call, type Handler, ok, reply } from '../session.ts'
 
 /**
  * FETCH: what the consumer of this connection finds now, in all topics that it has named so far. The positions after what is delivered
- * are stored for the group, which does not wait for their sync (spec 7.1).
+ * are stored for the group, which does not wait for their sync (docs/PROTOCOL.md).
  */
 export const fetch: Handler<'FETCH'> = {
   op: 'FETCH',

@@ -9,7 +9,7 @@ import { checkName, openTopic } from './topic-rules.ts'
 /** Codecs that version 1 can ask for: none, gzip, snappy. */
 const MAX_CODEC = 2
 
-/** In the order of spec 6.2: codec, name, topic. */
+/** Checks in the order of the protocol: codec, name, topic. */
 function check(call: Call, codec: number, topic: string): void {
   if (codec > MAX_CODEC) throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
   checkName(topic)
@@ -57,7 +57,7 @@ export const produceBatch: Handler<'PRODUCE_BATCH'> = {
   },
 }
 
-/** Only the prefix that reached the configured durability is acknowledged (spec 6.3). */
+/** Only the prefix that reached the configured durability is acknowledged (docs/PROTOCOL.md). */
 function acknowledgeBatch(call: Call, outcomes: readonly RecordOutcome[]): Answer {
   const failed = outcomes.findIndex((outcome) => outcome.error !== null)
   const error = failed < 0 ? null : (outcomes[failed]?.error ?? null)

@@ -5,7 +5,7 @@ import type { Call } from '../session.ts'
 
 const NAME = /^(?!-)[A-Za-z0-9._-]{1,249}$/
 
-/** The native rule of names (spec 1.3). Throws TOPIC_NAME_INVALID. */
+/** The native rule of names (docs/PROTOCOL.md). Throws TOPIC_NAME_INVALID. */
 export function checkName(topic: string): void {
   if (NAME.test(topic) && topic !== '.' && topic !== '..') return
   throw new MoonMQError('TOPIC_NAME_INVALID', {

@@ -201,7 +201,7 @@ async function fill(broker: Broker, partition: number, values: readonly string[]
   await produceOne(broker, 'orders', partition, buildBatch(records))
 }
 
-describe('records: consumer (spec 7.1)', () => {
+describe('records: consumer (docs/PROTOCOL.md)', () => {
   const native = contextOf({ protocol: 'native' })
   const values = (round: { records: readonly { value: Buffer | null }[] }) => round.records.map((each) => each.value?.toString())
 
