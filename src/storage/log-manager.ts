@@ -308,14 +308,15 @@ export class LogManager implements Resource {
     await this.#checkpoints.idle()
     // Logs that were not opened since a power cut may have torn ends; a marker would say that they have none.
     const isRecovered = this.#isRecovered || (await this.#areAllOpen().catch(() => false))
-    let isWhole = !this.#hasDamage
+    let isSynced = true
     const slots = new Semaphore(PARALLEL)
     const closeOne = async (log: PartitionLog) => {
-      if (log.state !== 'online') isWhole = false
       try {
         await log.close()
+        // It may have failed while it waited for its turn to be closed.
+        if (log.failure !== null) isSynced = false
       } catch (error) {
-        isWhole = false
+        isSynced = false
         this.#deps.log.error('storage.close_failed', `${log.folder} was not closed in order; the next start recovers it`, { error })
       }
     }
@@ -324,8 +325,9 @@ export class LogManager implements Resource {
       await Promise.all(this.#removals)
       const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
-      const recoveryPointsChecksum = isWhole ? checksum : ~checksum >>> 0
-      if (isRecovered) {
+      const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
+      // What a log that failed has left unsynced may still be lost, so then there is none.
+      if (isRecovered && isSynced) {
         await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
       }
     } finally {

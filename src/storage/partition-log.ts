@@ -109,6 +109,7 @@ export class PartitionLog implements Log, ReadableLog {
   #isChanged = true
   /** Truncations that were asked for and are not over: what is appended meanwhile is refused. */
   #truncations = 0
+  #recoveryCap = Number.POSITIVE_INFINITY
   /** From the call of `close` on: a segment that is closed behind it in the queue would keep its indexes in memory. */
   #isClosing = false
 
@@ -244,6 +245,10 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** Below it everything is on disk and its segments' indexes too: where recovery may begin. */
   get recoveryPoint(): number {
+    return Math.min(this.#uncutPoint, this.#recoveryCap)
+  }
+
+  get #uncutPoint(): number {
     const unfinished = this.#segments.find((each) => !each.isFinished)
     const synced = this.#durability.syncedOffset
     return unfinished === undefined || unfinished === this.#active ? synced : Math.min(synced, unfinished.nextOffset - 1)
@@ -529,6 +534,8 @@ export class PartitionLog implements Log, ReadableLog {
         const holder = this.#segments[segmentIndexFor(this.#segments, offset)] as Segment
         const recoveryPoint = Math.min(this.recoveryPoint, holder.baseOffset, offset)
         const bases = this.#segments.map((each) => each.baseOffset)
+        // Until the log is cut, no checkpoint may learn of more.
+        this.#recoveryCap = recoveryPoint
         await this.#options.onTruncate?.(recoveryPoint)
         await this.#closeSegments()
         await cutFiles(this.#deps, { folder: this.folder, bases, offset, isDense: this.isDense })
@@ -545,6 +552,7 @@ export class PartitionLog implements Log, ReadableLog {
         this.#fail(error)
         throw error
       } finally {
+        this.#recoveryCap = Number.POSITIVE_INFINITY
         this.#truncations--
       }
     })

@@ -197,15 +197,23 @@ export class PartitionWorld implements Stage {
     const last = this.sim.steps + events
     let isDone = false
     process.isClosing = true
-    const closing = process.manager.close().then(() => {
-      isDone = true
-    })
+    let wasWhole = true
+    const closing = process.manager.close().then(
+      () => {
+        isDone = true
+      },
+      (error: unknown) => {
+        if (!this.options.hasFaults) throw error
+        isDone = true
+        wasWhole = false
+      },
+    )
     await this.sim.drive(closing, () => this.sim.steps >= last)
     this.#process = null
     // The marker may be there although nobody was told.
     if (!isDone) this.#isClean = process.log.state === 'closed' && process.log.failure === null
     if (!isDone) return this.#crash(this.sim.random.below(2) === 0 ? 'kill' : 'power')
-    const wasWhole = process.log.failure === null
+    wasWhole &&= process.log.failure === null
     if (wasWhole) await this.#checkFiles(process)
     this.#isClean = wasWhole
     this.#mustBeClean = wasWhole
