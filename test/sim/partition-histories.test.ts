@@ -17,7 +17,7 @@ test(`${COUNT} histories with power cuts`, async (t) => {
   const add = (counts: typeof sum) => {
     for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += counts[key]
   }
-  const options = { lives: 3, events: 120, hasFaults: false, hasDeletions: false, hasTruncations: false }
+  const options = { lives: 2, events: 80, hasFaults: false, hasDeletions: false, hasTruncations: false }
   const { runs, events } = await simulateSeeds(1, COUNT, partitionLife(options, add))
   t.diagnostic(`${runs} histories, ${events} events: ${JSON.stringify(sum)}`)
   assert.ok(sum.acknowledged > runs && sum.cuts > runs / 2)
