@@ -39,6 +39,16 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
   ABORTED: EXIT.interrupted,
 }
 
+/** What to do next, where the error itself cannot know it. */
+const HINTS: Partial<Record<ErrorCode, string>> = {
+  CONNECT_FAILED: 'Is the broker running? "moonmq start" starts one; --broker HOST:PORT names another.',
+  TOPIC_MISSING: 'Topics are made with: moonmq topic create NAME',
+}
+
+export function exitCode(code: ErrorCode): number {
+  return EXIT_BY_CODE[code] ?? EXIT.failed
+}
+
 /** Runs a command and turns what it throws into a message and an exit code. */
 export async function guarded(context: CliContext, run: () => Promise<number>): Promise<number> {
   try {
@@ -51,6 +61,8 @@ export async function guarded(context: CliContext, run: () => Promise<number>): 
     }
     const known = asMoonMQError(error)
     context.err(`moonmq: ${known.message} (${known.code})\n`)
-    return EXIT_BY_CODE[known.code] ?? EXIT.failed
+    const hint = HINTS[known.code]
+    if (hint !== undefined) context.err(`${hint}\n`)
+    return exitCode(known.code)
   }
 }

@@ -1,4 +1,4 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 
 /** Small files that a command reads and writes beside the broker's data: settings, the ready file. */
 
@@ -21,4 +21,13 @@ export async function writeFileAtOnce(path: string, text: string): Promise<void>
 
 export async function removeFile(path: string): Promise<void> {
   await rm(path, { force: true })
+}
+
+export async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
 }

@@ -85,15 +85,18 @@ function connected(command: Command, context: CliContext): Command {
 function addTopicCommands(context: CliContext, program: Command, run: Run): void {
   const topic = base(program.command('topic'), context).description('create, list, describe, grow and delete topics')
   connected(topic.command('create'), context)
+    .description('make a topic')
     .argument('<name>')
     .option('-p, --partitions <n>', 'number of partitions', '1')
     .option('-c, --config <key=value>', 'topic setting, repeatable', collect, [])
     .option('--if-not-exists', 'an existing topic is no error')
     .action((name: string, options) => run(createTopic(context, name, options)))
   connected(topic.command('list'), context)
+    .description('topics and how many partitions each has')
     .alias('ls')
     .action((options) => run(listTopics(context, options)))
   connected(topic.command('describe'), context)
+    .description('partitions with their offsets, and what was set')
     .argument('<name>')
     .action((name: string, options) => run(describeTopic(context, name, options)))
   connected(topic.command('grow'), context)
@@ -102,6 +105,7 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
     .requiredOption('-p, --partitions <n>', 'the new number of partitions')
     .action((name: string, options) => run(growTopic(context, name, options)))
   connected(topic.command('delete'), context)
+    .description('delete a topic and its records for good')
     .alias('rm')
     .argument('<name>')
     .option('--yes', 'do it')
@@ -112,7 +116,10 @@ function addProduce(context: CliContext, program: Command, run: Run): void {
   connected(program.command('produce'), context)
     .description('write records: arguments, a file, or standard input, one a line')
     .argument('<topic>')
-    .argument('[records...]', 'key:value, a value, or a JSON object with "value" and maybe "key", "headers", "partition"')
+    .argument(
+      '[records...]',
+      'key:value, a value (also a URL or JSON), or a JSON object with "value" and maybe "key", "headers", "partition"',
+    )
     .option('-k, --key <key>', 'key of every record')
     .option('-p, --partition <n>', 'partition of every record')
     .option('-H, --header <name:value>', 'header of every record, repeatable', collect, [])

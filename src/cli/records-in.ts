@@ -12,7 +12,7 @@ export interface LineFormat {
 
 /**
  * One line as a record. A JSON object with a `value` is a record of its own (`key`, `headers`, `partition` as well); any other
- * line that begins like JSON is a value; else what stands before the first separator is the key.
+ * line that begins like JSON or like a URL is a value; else what stands before the first separator is the key.
  */
 export function parseLine(line: string, format: LineFormat): RecordToSend {
   if (format.raw) return { value: line }
@@ -20,7 +20,7 @@ export function parseLine(line: string, format: LineFormat): RecordToSend {
     const record = parseObject(line, format.json)
     if (record !== null) return record
   }
-  if (/^[[{"]/.test(line)) return { value: line }
+  if (/^[[{"]|^[a-z][a-z0-9+.-]*:\/\//i.test(line)) return { value: line }
   const at = line.indexOf(format.separator)
   return at < 0 ? { value: line } : { key: line.slice(0, at), value: line.slice(at + format.separator.length) }
 }

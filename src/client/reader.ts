@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import { isCode } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import { MIB } from '../core/limits.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
 import { describe } from './admin.ts'
@@ -69,7 +69,7 @@ export class TopicReader implements Reader {
     if (partitions === undefined) return found.partitions
     return partitions.map((partition) => {
       const each = found.partitions[partition]
-      if (each === undefined) throw invalid(`topic "${found.name}" has no partition ${partition}`)
+      if (each === undefined) throw new MoonMQError('PARTITION_MISSING', { topic: found.name, partition })
       return each
     })
   }

@@ -81,6 +81,20 @@ test('cli: produce from arguments and standard input, consume one partition, all
   assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])), [])
 })
 
+test('cli: what is not there has an exit code and a next step', async () => {
+  await using broker = await startTestBroker()
+  const refused = await cli(broker.address, ['produce', 'nope', 'a:b'])
+  assert.equal(refused.code, 3)
+  assert.doesNotMatch(refused.err, /0 records/)
+  await cli(broker.address, ['topic', 'create', 't'])
+  assert.equal((await cli(broker.address, ['consume', 't', '-p', '7'])).code, 3)
+  assert.equal((await cli(broker.address, ['validate', '/nonexistent-folder'])).code, 3)
+  const absent = await cli('127.0.0.1:1', ['topic', 'list'])
+  assert.equal(absent.code, 5)
+  assert.match(absent.err, /moonmq start/)
+  assert.equal((await cli(broker.address, ['nope'])).code, 2)
+})
+
 test('cli: following from the start shows each record once, then the new ones', async () => {
   await using broker = await startTestBroker()
   await cli(broker.address, ['topic', 'create', 't', '-p', '3'])

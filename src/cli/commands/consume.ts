@@ -126,6 +126,6 @@ function print(context: CliContext, record: ClientRecord, json: boolean): void {
     return
   }
   const time = new Date(timestampMs).toISOString()
-  const key = record.key === null || record.key.length === 0 ? '' : `${styled(context, 'cyan', shown(record.key))}:`
+  const key = record.key === null || record.key.length === 0 ? '' : `${styled(context, 'cyan', shown(record.key))}: `
   context.out(`${styled(context, 'dim', `${time} ${partition}:${offset}`)} ${key}${shown(record.value)}\n`)
 }

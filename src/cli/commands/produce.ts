@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Acked, ProduceAcks, Producer, RecordToSend } from '../../client/types.ts'
 import { asMoonMQError } from '../../core/errors.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
-import { type CliContext, EXIT, UsageError } from '../context.ts'
+import { type CliContext, EXIT, exitCode, UsageError } from '../context.ts'
 import { counted, printJson } from '../output.ts'
 import { parseWhole } from '../parse.ts'
 import { type LineFormat, parseLine } from '../records-in.ts'
@@ -75,7 +75,8 @@ class Run {
   readonly #options: ProduceOptions
   readonly #waiting: Promise<void>[] = []
   #acked = 0
-  #failed = 0
+  /** Exit code of the first record that was refused. */
+  #failed: number = EXIT.done
   readonly #partitions = new Set<number>()
 
   constructor(context: CliContext, topic: string, producer: Producer, options: ProduceOptions) {
@@ -97,10 +98,10 @@ class Run {
 
   async finish(): Promise<number> {
     await Promise.all(this.#waiting)
-    if (!this.#options.json && !this.#options.quiet && this.#acked !== 1) {
+    if (!this.#options.json && !this.#options.quiet && this.#acked > 1) {
       this.#context.err(`${counted(this.#acked, 'record')} in ${counted(this.#partitions.size, 'partition')} of ${this.#topic}\n`)
     }
-    return this.#failed > 0 ? EXIT.failed : EXIT.done
+    return this.#failed
   }
 
   #report(acked: Acked): void {
@@ -112,9 +113,9 @@ class Run {
   }
 
   #refused(error: unknown): void {
-    this.#failed++
     const { code, message } = asMoonMQError(error)
     if (this.#options.json) printJson(this.#context, { topic: this.#topic, error: code, message })
+    if (this.#failed === EXIT.done) this.#failed = exitCode(code)
     this.#context.err(`moonmq: not written: ${message} (${code})\n`)
   }
 }

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { DEFAULT_POOL_SIZE, thisMachine } from '../../server/machine.ts'
 import { type ValidateProgress, type ValidationReport, validateDataFolder } from '../../server/offline.ts'
 import { type CliContext, EXIT } from '../context.ts'
+import { isFolder } from '../files.ts'
 import { bytesText, counted, printJson, styled, table } from '../output.ts'
 
 export interface ValidateCommandOptions {
@@ -10,11 +11,13 @@ export interface ValidateCommandOptions {
 
 /** Checks a data folder that no broker uses; exit 1 when anything is wrong. */
 export async function validate(context: CliContext, folder: string, options: ValidateCommandOptions): Promise<number> {
+  const path = resolve(context.cwd, folder)
+  if (!(await isFolder(path))) {
+    context.err(`moonmq: there is no folder ${path}; name the data folder of a broker that was stopped\n`)
+    return EXIT.notFound
+  }
   const showProgress = context.errIsTerminal && !options.json
-  const report = await checkFolder(
-    resolve(context.cwd, folder),
-    showProgress ? (progress) => context.err(progressLine(progress)) : undefined,
-  )
+  const report = await checkFolder(path, showProgress ? (progress) => context.err(progressLine(progress)) : undefined)
   if (showProgress) context.err('\r\u001b[K')
   if (options.json) printJson(context, { ...report, ok: isSound(report) })
   else printReport(context, report)

@@ -85,6 +85,7 @@ test('errors become a line and an exit code', async () => {
   assert.deepEqual(context.lines, [
     '--max x: expected\n',
     'moonmq: topic "x" does not exist (TOPIC_MISSING)\n',
+    'Topics are made with: moonmq topic create NAME\n',
     'moonmq: internal error: odd (INTERNAL)\n',
   ])
 })

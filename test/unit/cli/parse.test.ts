@@ -41,6 +41,7 @@ test('lines: key:value, values, and JSON records', () => {
   assert.deepEqual(parseLine('value', plain), { value: 'value' })
   assert.deepEqual(parseLine('{"a":"b:c"}', plain), { value: '{"a":"b:c"}' })
   assert.deepEqual(parseLine('[1,2]', plain), { value: '[1,2]' })
+  assert.deepEqual(parseLine('https://x.example/a:b', plain), { value: 'https://x.example/a:b' })
   assert.deepEqual(parseLine('{"value":{"a":1},"key":"k","headers":{"h":"x"},"partition":2}', plain), {
     key: 'k',
     value: '{"a":1}',
