@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { coordinatorPartition } from '../../core/hash.ts'
 import { MIB } from '../../core/limits.ts'
 import type { Logger } from '../../core/logger.ts'
@@ -323,7 +324,7 @@ export class GroupCoordinator implements GroupPort, Resource {
   // ---- administration -------------------------------------------------------------------------------------------------------
 
   async describe(_context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]> {
-    return groups.map((group) => {
+    return await inTurns(this.#deps.clock, groups, (group) => {
       try {
         const entry = this.#ready(group, true).groups.get(group)
         return entry === undefined ? describeMissing(group, new MoonMQError('GROUP_MISSING', { group })) : describeGroup(entry.machine)
@@ -352,16 +353,14 @@ export class GroupCoordinator implements GroupPort, Resource {
   }
 
   async delete(_context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]> {
-    return await Promise.all(
-      groups.map(async (group) => {
-        try {
-          await this.#delete(group)
-          return null
-        } catch (error) {
-          return asMoonMQError(error)
-        }
-      }),
-    )
+    return await inTurns(this.#deps.clock, groups, async (group) => {
+      try {
+        await this.#delete(group)
+        return null
+      } catch (error) {
+        return asMoonMQError(error)
+      }
+    })
   }
 
   async #delete(group: string): Promise<void> {

@@ -5,6 +5,7 @@
 import type { PartitionOffsets } from '../../broker/ports.ts'
 import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP } from '../../core/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ListOffsetsRequest, ListOffsetsResponse } from '../../schema/types.generated.ts'
@@ -44,13 +45,11 @@ export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
   versions: [1, 11],
   omissions: ['There is no tiered storage: the latest tiered and earliest pending upload offsets are unknown.'],
   async handle(call, request) {
-    const topics = await Promise.all(
-      request.topics.map(async ({ name, partitions }) => {
-        const repeated = repeats(partitions.map((asked) => asked.partitionIndex))
-        const answers = partitions.map((asked) => answerFor(call, request, name, asked, repeated.has(asked.partitionIndex)))
-        return { name, partitions: await Promise.all(answers) }
-      }),
-    )
+    const topics = await inTurns(call.clock, request.topics, async ({ name, partitions }) => {
+      const repeated = repeats(partitions.map((asked) => asked.partitionIndex))
+      const answer = (asked: Asked) => answerFor(call, request, name, asked, repeated.has(asked.partitionIndex))
+      return { name, partitions: await inTurns(call.clock, partitions, answer) }
+    })
     return { throttleTimeMs: 0, topics }
   },
   refuse: (error, request) => ({

@@ -4,6 +4,7 @@
  * on; always before) and the setting `auto.create.topics.enable` allow it, and is in the answer at once.
  */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
@@ -47,6 +48,9 @@ function clusterPart(call: KafkaCall, request: MetadataRequest) {
   }
 }
 
+/** With more than these the answer is made in turns. */
+const MANY_TOPICS = 64
+
 /** A topic, or what was asked for and why it is not there. */
 type Found = TopicImage | { readonly asked: Asked; readonly error: MoonMQError }
 
@@ -54,18 +58,15 @@ function askedTopics(call: KafkaCall, request: MetadataRequest): readonly Found[
   const { topics } = call.broker
   const all = request.topics === null || (call.version === 0 && request.topics.length === 0)
   if (all) return topics.list()
-  const found: (Found | Promise<Found>)[] = []
-  const seen = new Set<string>()
-  let waits = false
+  const wanted = new Map<string, Asked>()
   for (const asked of request.topics ?? []) {
     const once = asked.name ?? asked.topicId
-    if (seen.has(once)) continue
-    seen.add(once)
-    const topic = findOrCreate(call, asked, request.allowAutoTopicCreation)
-    waits ||= topic instanceof Promise
-    found.push(topic)
+    if (!wanted.has(once)) wanted.set(once, asked)
   }
-  return waits ? Promise.all(found) : (found as Found[])
+  const find = (asked: Asked) => findOrCreate(call, asked, request.allowAutoTopicCreation)
+  if (wanted.size > MANY_TOPICS) return inTurns(call.clock, [...wanted.values()], find)
+  const found = [...wanted.values()].map(find)
+  return found.some((topic) => topic instanceof Promise) ? Promise.all(found) : (found as Found[])
 }
 
 function findOrCreate(call: KafkaCall, asked: Asked, mayCreate: boolean): Found | Promise<Found> {

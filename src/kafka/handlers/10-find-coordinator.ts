@@ -1,5 +1,6 @@
 /** FindCoordinator: which broker coordinates a group, one key up to version 3, several from 4 (KIP-699). On one broker: itself. */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { FindCoordinatorRequest, FindCoordinatorResponse } from '../../schema/types.generated.ts'
 import { brokersFor, errorFields, outcome } from '../cluster-view.ts'
@@ -17,8 +18,8 @@ export const findCoordinator = api<FindCoordinatorRequest, FindCoordinatorRespon
   omissions: ['Coordinators of transactions and of share groups are refused with INVALID_REQUEST in this version.'],
   async handle(call, request) {
     if (call.version < KEYS_SINCE) return { throttleTimeMs: 0, ...(await coordinatorOf(call, request.keyType, request.key)) }
-    const coordinators = request.coordinatorKeys.map(async (key) => ({ key, ...(await coordinatorOf(call, request.keyType, key)) }))
-    return { throttleTimeMs: 0, coordinators: await Promise.all(coordinators) }
+    const answer = async (key: string) => ({ key, ...(await coordinatorOf(call, request.keyType, key)) })
+    return { throttleTimeMs: 0, coordinators: await inTurns(call.clock, request.coordinatorKeys, answer) }
   },
   refuse: (error, request, call) =>
     call.version < KEYS_SINCE

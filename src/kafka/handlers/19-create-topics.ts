@@ -5,6 +5,7 @@
 import type { ConfigValue } from '../../broker/ports.ts'
 import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
@@ -24,16 +25,16 @@ export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
   omissions: [],
   async handle(call, request) {
     const repeated = repeats(request.topics.map(({ name }) => name))
-    const topics: TopicAnswer[] = []
-    for (const asked of uniqueBy(request.topics, (each) => each.name)) {
+    const answer = async (asked: Asked): Promise<TopicAnswer> => {
       const result = await outcome(() => {
         if (repeated.has(asked.name)) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
         const created = create(call, asked, request.validateOnly)
         return request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, created) : created
       })
-      topics.push(result instanceof MoonMQError ? failed(asked, result) : await createdAnswer(call, result))
+      return result instanceof MoonMQError ? failed(asked, result) : await createdAnswer(call, result)
     }
-    return { throttleTimeMs: 0, topics }
+    const asked = uniqueBy(request.topics, (each) => each.name)
+    return { throttleTimeMs: 0, topics: await inTurns(call.clock, asked, answer, 1) }
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, topics: request.topics.map((asked) => failed(asked, error)) }),
 })

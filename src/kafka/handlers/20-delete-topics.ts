@@ -4,6 +4,7 @@
  */
 import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { DeleteTopicsRequest, DeleteTopicsResponse } from '../../schema/types.generated.ts'
 import { errorFields, outcome } from '../cluster-view.ts'
@@ -19,17 +20,16 @@ export const deleteTopics = api<DeleteTopicsRequest, DeleteTopicsResponse>({
   versions: [1, 6],
   omissions: [],
   async handle(call, request) {
-    const responses = []
-    for (const asked of askedTopics(call.version, request)) {
+    const answer = async (asked: Asked) => {
       const result = await outcome(() => {
         const deleted = remove(call, asked)
         return request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, deleted) : deleted
       })
       const failure = result instanceof MoonMQError ? result : null
       const { name, id } = result instanceof MoonMQError ? { name: asked.name, id: asked.topicId } : result
-      responses.push({ name, topicId: id, ...errorFields(failure) })
+      return { name, topicId: id, ...errorFields(failure) }
     }
-    return { throttleTimeMs: 0, responses }
+    return { throttleTimeMs: 0, responses: await inTurns(call.clock, askedTopics(call.version, request), answer, 1) }
   },
   refuse: (error, request, call) => ({
     throttleTimeMs: 0,

@@ -4,6 +4,7 @@
  */
 import type { ConfigValue } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { DescribeConfigsRequest, DescribeConfigsResponse } from '../../schema/types.generated.ts'
 import { errorFields, outcome, ownBroker } from '../cluster-view.ts'
@@ -21,13 +22,11 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
   versions: [1, 4],
   omissions: ['Topics and brokers only: loggers, client metrics and groups are refused with INVALID_REQUEST.'],
   async handle(call, request) {
-    const results = await Promise.all(
-      request.resources.map(async (asked) => {
-        const settings = await outcome(async () => settingsOf(call, asked))
-        if (settings instanceof MoonMQError) return failed(asked, settings)
-        return resourceAnswer(asked, request, settings)
-      }),
-    )
+    const results = await inTurns(call.clock, request.resources, async (asked) => {
+      const settings = await outcome(async () => settingsOf(call, asked))
+      if (settings instanceof MoonMQError) return failed(asked, settings)
+      return resourceAnswer(asked, request, settings)
+    })
     return { throttleTimeMs: 0, results }
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, results: request.resources.map((asked) => failed(asked, error)) }),

@@ -1,5 +1,6 @@
 import type { PartitionRecords } from '../../broker/ports.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { toWire } from '../../wire/errors.ts'
 import { MAX_FETCH_BYTES, MAX_FETCH_RECORDS, MAX_READ_PART_BYTES, MAX_READ_WAIT_MS } from '../../wire/limits.ts'
@@ -22,13 +23,15 @@ export const read: Handler<'READ'> = {
     const isolation = message.isolation === ISOLATION_READ_COMMITTED ? 'read_committed' : 'read_uncommitted'
     const places: Place[] = []
     const refused = new Map<number, Part>()
-    for (const [index, each] of wanted.entries()) {
+    checkOnce(wanted)
+    const find = async (each: Wanted, index: number) => {
       try {
         places.push({ partition: each.partition, offset: await startOf(call, topic, each, isolation) })
       } catch (error) {
         refused.set(index, refusal(each, asMoonMQError(error)))
       }
     }
+    await inTurns(call.clock, wanted, find, 1)
     if (places.length === 0) return result(call, [...refused.values()])
     const got = await call.broker.records.readTopic(call.context, {
       topic,
@@ -50,6 +53,15 @@ export const read: Handler<'READ'> = {
       got.release()
     }
   },
+}
+
+/** A partition that is named over and over would be read as often for one small request. */
+function checkOnce(wanted: readonly Wanted[]): void {
+  const seen = new Set<number>()
+  for (const { partition } of wanted) {
+    if (seen.has(partition)) throw new MoonMQError('INVALID_REQUEST', { reason: `partition ${partition} is named more than once` })
+    seen.add(partition)
+  }
 }
 
 async function startOf(call: Call, topic: string, wanted: Wanted, isolation: IsolationLevel): Promise<number> {

@@ -296,3 +296,9 @@ test('READ: small batches that inflate to much do not make a large answer', asyn
   }
   equal(seen.size, 8)
 })
+
+test('READ: a partition that is named twice is refused, before anything is read', async () => {
+  const { connection } = await extended()
+  const twice = [0, 1, 0].map((partition) => ({ partition, start: 1, value: 0 }))
+  equal(await connection.error('READ', read(twice) as never), 1)
+})
