@@ -87,7 +87,7 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
   connected(topic.command('create'), context)
     .description('make a topic')
     .argument('<name>')
-    .option('-p, --partitions <n>', 'number of partitions', '1')
+    .option('-p, --partitions <n>', 'number of partitions (default: num.partitions of the broker)')
     .option('-c, --config <key=value>', 'topic setting, repeatable', collect, [])
     .option('--if-not-exists', 'an existing topic is no error')
     .action((name: string, options) => run(createTopic(context, name, options)))

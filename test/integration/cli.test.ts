@@ -60,6 +60,13 @@ test('cli: topics are made, listed, described, grown and deleted', async () => {
   assert.match(missing.err, /does not exist/)
 })
 
+test('cli: a topic made without a number has as many partitions as the broker says; what has no effect yet is told', async () => {
+  await using broker = await startTestBroker({ config: { kafka: { 'num.partitions': 6 } } })
+  const created = await cli(broker.address, ['topic', 'create', 'six', '-c', 'retention.ms=1000'])
+  assert.match(created.out, /with 6 partitions/)
+  assert.match(created.err, /retention\.ms is stored and has no effect/)
+})
+
 test('cli: produce from arguments and standard input, consume one partition, all of them, and as a group', async () => {
   await using broker = await startTestBroker()
   await cli(broker.address, ['topic', 'create', 't', '-p', '2'])

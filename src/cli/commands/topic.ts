@@ -1,4 +1,5 @@
 import type { TopicDescription } from '../../client/types.ts'
+import { topicSetting } from '../../config/topic-settings.ts'
 import { isCode } from '../../core/errors.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
 import type { CliContext } from '../context.ts'
@@ -11,24 +12,28 @@ export interface TopicOptions extends ConnectOptions {
 }
 
 export interface CreateOptions extends TopicOptions {
-  readonly partitions: string
+  readonly partitions?: string
   readonly config: readonly string[]
   readonly ifNotExists?: boolean
 }
 
 export function createTopic(context: CliContext, name: string, options: CreateOptions): Promise<number> {
-  const partitions = parseWhole(options.partitions, '--partitions', 1, 100_000)
+  const asked = options.partitions === undefined ? undefined : parseWhole(options.partitions, '--partitions', 1, 100_000)
   const config = parseSettings(options.config)
   return withClient(context, options, async (client) => {
     let created = true
     try {
-      await client.admin.createTopic(name, { partitions, config })
+      await client.admin.createTopic(name, { ...(asked === undefined ? {} : { partitions: asked }), config })
     } catch (error) {
       if (!options.ifNotExists || !isCode(error, 'TOPIC_EXISTS')) throw error
       created = false
     }
+    const partitions = (await client.admin.describeTopic(name)).partitions.length
     if (options.json) printJson(context, { topic: name, partitions, created })
     else context.out(created ? `created topic ${name} with ${counted(partitions, 'partition')}\n` : `topic ${name} exists already\n`)
+    for (const key of Object.keys(config)) {
+      if (topicSetting(key)?.inForce === false) context.err(`note: ${key} is stored and has no effect in this version\n`)
+    }
     return EXIT.done
   })
 }
