@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
-import { asMoonMQError, type ErrorCode } from '../core/errors.ts'
+import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
+import { type SystemError, systemCode, systemReason } from '../io/system-error.ts'
 
 /** What a command may touch: passed in, so that a test runs it without a process. */
 export interface CliContext {
@@ -58,6 +59,11 @@ export async function guarded(context: CliContext, run: () => Promise<number>): 
     if (error instanceof UsageError) {
       context.err(`${error.message}\n`)
       return EXIT.usage
+    }
+    if (!(error instanceof MoonMQError) && systemCode(error) !== null) {
+      const { path } = error as Partial<SystemError>
+      context.err(`moonmq: ${path === undefined ? '' : `${path}: `}${systemReason(error)}\n`)
+      return EXIT.failed
     }
     const known = asMoonMQError(error)
     context.err(`moonmq: ${known.message} (${known.code})\n`)

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs'
+import { dirname } from 'node:path'
 import { assert } from '../core/assert.ts'
 import { type Disk, type DiskEntry, type DiskFile, type DiskStat, WRITE_NOW_MAX_BYTES } from './disk.ts'
 import { SyncSlots } from './sync-slots.ts'
@@ -72,7 +73,17 @@ export class NodeDisk implements Disk {
   }
 
   async makeDirectory(path: string): Promise<void> {
-    await fs.promises.mkdir(path, { recursive: true })
+    // Not by `recursive`: where even the parent that is there refuses (as /proc does) Node 20 tries for ever.
+    try {
+      await fs.promises.mkdir(path)
+    } catch (error) {
+      const code = systemCode(error)
+      if (code === 'ENOENT' && dirname(path) !== path) {
+        if ((await this.stat(dirname(path))) !== null) throw error
+        await this.makeDirectory(dirname(path))
+        await this.makeDirectory(path)
+      } else if ((await this.stat(path))?.kind !== 'directory') throw error
+    }
   }
 
   rename(from: string, to: string): Promise<void> {

@@ -6,6 +6,8 @@ export interface SystemError extends Error {
 }
 
 const TEXTS: Readonly<Record<string, string>> = {
+  EACCES: 'it is not permitted',
+  EADDRNOTAVAIL: 'this machine does not have the address',
   EBADF: 'the handle is closed',
   ECONNABORTED: 'the connection was given up',
   ECONNREFUSED: 'nothing listens there',
@@ -17,11 +19,13 @@ const TEXTS: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
   EFBIG: 'the file is too large',
   EMFILE: 'too many open files',
+  ENOTFOUND: 'there is no such host',
   ENOENT: 'it does not exist',
   ENOSPC: 'no space left',
   ENOTDIR: 'it is not a directory',
   ENOTEMPTY: 'the directory is not empty',
   EDQUOT: 'the quota is used up',
+  EPERM: 'it is not permitted',
   EROFS: 'the disk is read-only',
   ETIMEDOUT: 'there was no answer in time',
 }
@@ -37,4 +41,12 @@ export function systemError(code: string, syscall: string, path?: string, text?:
 export function systemCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as Partial<SystemError>).code : undefined
   return typeof code === 'string' ? code : null
+}
+
+/** What went wrong in words: `it does not exist (ENOENT)`. The error's own text when it is none of the system's. */
+export function systemReason(error: unknown): string {
+  const code = systemCode(error)
+  const text = code === null ? undefined : TEXTS[code]
+  if (text !== undefined) return `${text} (${code})`
+  return error instanceof Error ? error.message : String(error)
 }

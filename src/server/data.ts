@@ -60,7 +60,7 @@ export class Data implements Resource {
       },
     )
     try {
-      const { clusterId } = await openIdentity({ disk, random }, { folder, nodeId })
+      const { clusterId } = await openIdentity({ disk, random }, { folder, nodeId, isUsed: await logs.exists(METADATA_PARTITION) })
       const partitionLog = await logs.open({
         ...METADATA_PARTITION,
         topicId: METADATA_TOPIC_ID,

@@ -1,10 +1,13 @@
+import { formatAddress } from '../config/address.ts'
 import type { Clock, Timer } from '../core/clock.ts'
 import type { Counter, Histogram, Metrics } from '../core/counters.ts'
+import { MoonMQError } from '../core/errors.ts'
 import { LogGate } from '../core/log-gate.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
 import type { Net, NetAddress, NetConnection, NetHandlers, NetListener } from '../io/net.ts'
+import { systemReason } from '../io/system-error.ts'
 import { type ConnectionLimitOptions, ConnectionLimits } from './connection-limits.ts'
 import { type Protocol, type Sniffed, sniff } from './sniff.ts'
 
@@ -74,7 +77,12 @@ export class Listeners implements Resource {
     const listeners = new Listeners(deps, options)
     try {
       for (const each of options.listeners) {
-        const listener = await deps.net.listen({ host: each.host, port: each.port }, (connection) => listeners.#accept(connection, each))
+        const listener = await deps.net
+          .listen({ host: each.host, port: each.port }, (connection) => listeners.#accept(connection, each))
+          .catch((error: unknown) => {
+            const reason = `cannot listen on ${formatAddress(each)} (listener "${each.name}"): ${systemReason(error)}; choose another with --listen HOST:PORT`
+            throw new MoonMQError('SETTING_INVALID', { reason }, error)
+          })
         listeners.#listening.push({ bound: { name: each.name, address: listener.address, protocols: each.protocols }, listener })
       }
     } catch (error) {

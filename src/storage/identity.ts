@@ -55,11 +55,11 @@ export async function readIdentity(disk: Disk, folder: string): Promise<FolderId
 
 /**
  * The identity of a folder, made and written when it has none. Throws DATA_DAMAGED when the folder belongs to another node or
- * cluster than asked for. Call it holding the folder's lock.
+ * cluster than asked for, or is in use (`isUsed`) and has lost its identity: a new one would disown the data. Call it holding the folder's lock.
  */
 export async function openIdentity(
   deps: { disk: Disk; random: Random },
-  options: { folder: string; nodeId: number; clusterId?: Uuid },
+  options: { folder: string; nodeId: number; clusterId?: Uuid; isUsed?: boolean },
 ): Promise<FolderIdentity> {
   const path = `${options.folder}/${IDENTITY_NAME}`
   const found = await readIdentity(deps.disk, options.folder)
@@ -69,6 +69,10 @@ export async function openIdentity(
     if (found.nodeId !== options.nodeId) throw other('node', found.nodeId, options.nodeId)
     if (options.clusterId !== undefined && found.clusterId !== options.clusterId) throw other('cluster', found.clusterId, options.clusterId)
     return found
+  }
+  if (options.isUsed === true) {
+    const reason = 'it is missing, but the folder holds the metadata of a cluster; put it back as it was, it names the cluster'
+    throw new MoonMQError('DATA_DAMAGED', { path, reason })
   }
   const clusterId = options.clusterId ?? newUuid(deps.random)
   const identity = { clusterId, nodeId: options.nodeId, directoryId: newUuid(deps.random) }

@@ -428,6 +428,9 @@ test('the identity of a folder is made once and guards against another node or c
   const damaged = (error: unknown) => isCode(error, 'DATA_DAMAGED')
   await assert.rejects(openIdentity({ disk, random }, { folder: FOLDER, nodeId: 4 }), damaged)
   await assert.rejects(openIdentity({ disk, random }, { folder: FOLDER, nodeId: 3, clusterId: METADATA_TOPIC_ID }), damaged)
+  await disk.removeFile(`${FOLDER}/${IDENTITY_NAME}`)
+  await assert.rejects(openIdentity({ disk, random }, { folder: FOLDER, nodeId: 3, isUsed: true }), damaged)
+  assert.equal(await disk.stat(`${FOLDER}/${IDENTITY_NAME}`), null)
 })
 
 test('an identity that is cut or changed is the same identity or is refused', () => {
