@@ -59,7 +59,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   READ_RESULT:
     'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',
   LIST: 'Flag 0x01: with internal topics.',
-  DESCRIPTION: "Settings that were set, by Kafka's names.",
+  DESCRIPTION:
+    "Settings that were set, by Kafka's names. All four offsets of a partition are −1 when it is offline: its files are damaged or its disk failed.",
   CREATE: "Partitions −1: the broker's default. Settings by Kafka's names.",
   GET_POSITIONS: 'Committed offsets of a group.',
   POSITIONS: 'By partition from 0; −1: nothing is committed.',

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
+import { asMoonMQError, type ErrorCode, firstError, MoonMQError } from '../core/errors.ts'
 import { type SystemError, systemCode, systemReason } from '../io/system-error.ts'
 
 /** What a command may touch: passed in, so that a test runs it without a process. */
@@ -54,7 +54,8 @@ export function exitCode(code: ErrorCode): number {
 export async function guarded(context: CliContext, run: () => Promise<number>): Promise<number> {
   try {
     return await run()
-  } catch (error) {
+  } catch (thrown) {
+    const error = firstError(thrown)
     if (context.signal.aborted) return EXIT.interrupted
     if (error instanceof UsageError) {
       context.err(`${error.message}\n`)

@@ -124,6 +124,7 @@ export interface TopicSummary {
   readonly partitions: number
 }
 
+/** Every offset is −1 when the partition is offline because its files are damaged or its disk failed. */
 export interface PartitionDescription {
   readonly partition: number
   readonly earliest: number

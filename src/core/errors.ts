@@ -179,8 +179,16 @@ export class MoonMQError extends Error {
   }
 }
 
+/** What failed first, where the closing of resources (`await using`) failed after it. */
+export function firstError(error: unknown): unknown {
+  let first = error
+  while (first instanceof Error && first.name === 'SuppressedError' && 'suppressed' in first) first = first.suppressed
+  return first
+}
+
 /** The error itself when it is one of ours, else an INTERNAL that carries it as cause. */
-export function asMoonMQError(error: unknown): MoonMQError {
+export function asMoonMQError(thrown: unknown): MoonMQError {
+  const error = firstError(thrown)
   if (error instanceof MoonMQError) return error
   const reason = error instanceof Error ? error.message : String(error)
   return new MoonMQError('INTERNAL', { reason }, error)

@@ -68,9 +68,17 @@ const MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 
 /** Makes the folder of a partition; durable, its name too, when it resolves. */
 export async function createLogFolder(deps: LoadDeps, folder: string, topicId: Uuid): Promise<void> {
-  await deps.disk.makeDirectory(folder)
-  await writeFileAtomically(deps.disk, `${folder}/${PARTITION_METADATA_FILE}`, [encodePartitionMetadata(topicId)])
-  await deps.disk.syncDirectory(directoryOf(folder))
+  const { disk } = deps
+  const isNew = (await disk.stat(folder)) === null
+  await disk.makeDirectory(folder)
+  try {
+    await writeFileAtomically(disk, `${folder}/${PARTITION_METADATA_FILE}`, [encodePartitionMetadata(topicId)])
+    await disk.syncDirectory(directoryOf(folder))
+  } catch (error) {
+    // A full disk for example. A folder that says of no topic what it is for would count as damage later.
+    if (isNew) await disk.removeTree(folder).catch(() => {})
+    throw error
+  }
 }
 
 /** The topic that a partition's folder belongs to; null when the folder does not say, as after a crash while it was made. */
@@ -87,7 +95,7 @@ export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<Loa
   const names = await findNames(deps, options.folder)
   const bases = segmentBases(names)
   if (bases.length === 0) {
-    const empty = emptyLog(deps, options)
+    const empty = emptyLog(deps, options, names)
     await removeOrphans(deps, options.folder, names, bases)
     return empty
   }
@@ -123,7 +131,7 @@ async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<
   if (hasRemoved) await deps.disk.syncDirectory(folder)
 }
 
-function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
+function emptyLog(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<string>): LoadedLog {
   const { folder, recoveryPoint } = options
   const logStartOffset = options.logStartOffset ?? 0
   if (recoveryPoint > logStartOffset) {
@@ -132,6 +140,7 @@ function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
       reason: `there are no segments, but everything from offset ${logStartOffset} to ${recoveryPoint} was synced`,
     })
   }
+  warnOfOrphans(deps, options, names)
   const baseOffset = Math.max(logStartOffset, recoveryPoint)
   const segment = Segment.create(deps, { folder, baseOffset, createdMs: deps.clock.nowMs() })
   const producers = new ProducerState(deps, deps.producerOptions)
@@ -145,6 +154,17 @@ function emptyLog(deps: LoadDeps, options: LoadOptions): LoadedLog {
     cuts: [],
     wasClean: options.wasClean,
   }
+}
+
+/** A log file is there before its first epoch and its indexes, so only a power cut right after leaves these alone. */
+function warnOfOrphans(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<string>): void {
+  const { folder } = options
+  const isIndex = (name: string) => parseSegmentFileName(name) !== null
+  const hasEpochs = names.has(EPOCH_CHECKPOINT_NAME) && (loadEpochs(deps, options)?.entries.length ?? 0) > 0
+  const file = hasEpochs ? EPOCH_CHECKPOINT_NAME : [...names].find(isIndex)
+  if (file === undefined) return
+  const text = `${folder} has ${file} but no log; the log begins anew, empty: if records were acknowledged here, they are gone`
+  deps.log.error('storage.log_missing', text, { folder, file })
 }
 
 async function findNames(deps: LoadDeps, folder: string): Promise<Set<string>> {

@@ -86,6 +86,8 @@ export class LogManager implements Resource {
   readonly #options: LogManagerOptions
   readonly #lock: DataFolderLock
   readonly #hadPowerCut: boolean
+  /** A partition without a saved start begins at 0. */
+  readonly #areStartsKnown: boolean
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
   /** Last known offsets by topic id and partition, of logs that are not open too. */
@@ -114,6 +116,7 @@ export class LogManager implements Resource {
       hadPowerCut: boolean
       points: readonly PartitionOffset[]
       starts: readonly PartitionOffset[]
+      areStartsKnown: boolean
     },
   ) {
     this.#deps = deps
@@ -123,6 +126,7 @@ export class LogManager implements Resource {
     this.#isRecovered = found.isRecovered
     this.wasClean = found.wasClean
     this.#hadPowerCut = found.hadPowerCut
+    this.#areStartsKnown = found.areStartsKnown
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
     for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
     const { disk, clock, log } = deps
@@ -158,12 +162,15 @@ export class LogManager implements Resource {
       const marker = await takeCleanShutdown(deps.disk, dataFolder)
       const points = await readCheckpoint(deps, dataFolder, 'recovery-points')
       const starts = await readCheckpoint(deps, dataFolder, 'log-starts')
+      // Before the first checkpoint nothing can have been deleted.
+      const areStartsKnown = starts !== null || !(await hasCheckpoints(deps.disk, dataFolder))
       const wasClean = marker !== null && points !== null && marker.recoveryPointsChecksum === points.checksum
       const isRecovered = recoveredBootId === deps.host.bootId
       // Behind a stop in order everything is on disk, whatever happened to the machine since.
       const isUnsure = marker === null && (holder === null || !isRecovered)
       const hadPowerCut = options.hadPowerCut ?? isUnsure
-      const found = { lock, isRecovered, wasClean, hadPowerCut, points: points?.entries ?? [], starts: starts?.entries ?? [] }
+      const entries = { points: points?.entries ?? [], starts: starts?.entries ?? [], areStartsKnown }
+      const found = { lock, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
       return manager
@@ -343,7 +350,7 @@ export class LogManager implements Resource {
     const folder = this.#folder(request)
     const key = offsetKey(request.topicId, request.partition)
     const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
-    const logStartOffset = this.#logStarts.get(key)?.offset ?? null
+    const logStartOffset = this.#logStarts.get(key)?.offset ?? (this.#areStartsKnown ? 0 : null)
     const isThere = await this.#prepareFolder(request, folder, recoveryPoint > (logStartOffset ?? 0))
     return PartitionLog.open(this.deps, {
       topic: request.topic,
@@ -510,6 +517,13 @@ async function partitionFolders(disk: Disk, dataFolder: string): Promise<TopicPa
 async function isSurelyWhole(disk: Disk, dataFolder: string): Promise<boolean> {
   if ((await disk.stat(`${dataFolder}/${ROOT_FILES['clean-shutdown']}`)) !== null) return true
   return (await partitionFolders(disk, dataFolder)).length === 0
+}
+
+async function hasCheckpoints(disk: Disk, folder: string): Promise<boolean> {
+  for (const name of [ROOT_FILES['recovery-points'], ROOT_FILES['log-starts']]) {
+    if ((await disk.stat(`${folder}/${name}`)) !== null) return true
+  }
+  return false
 }
 
 function offsetKey(topicId: Uuid, partition: number): string {

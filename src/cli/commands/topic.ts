@@ -1,4 +1,4 @@
-import type { TopicDescription } from '../../client/types.ts'
+import type { PartitionDescription, TopicDescription } from '../../client/types.ts'
 import { topicSetting } from '../../config/topic-settings.ts'
 import { isCode } from '../../core/errors.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
@@ -66,14 +66,16 @@ export function describeTopic(context: CliContext, name: string, options: TopicO
 
 function description(context: CliContext, topic: TopicDescription): string {
   const settings = [...topic.config].map(([key, value]) => `  ${key}=${value}\n`).join('')
-  const rows = topic.partitions.map((p) => [
+  const offline = (partition: number) => [partition, 'offline', '-', '-', '-', '-']
+  const online = (p: PartitionDescription) => [
     p.partition,
     p.earliest,
     p.logEndOffset,
     p.highWatermark,
     p.lastStableOffset,
     p.logEndOffset - p.earliest,
-  ])
+  ]
+  const rows = topic.partitions.map((p) => (p.earliest < 0 ? offline(p.partition) : online(p)))
   return [
     `${styled(context, 'bold', topic.name)}  id ${topic.id}, ${counted(topic.partitions.length, 'partition')}\n`,
     settings === '' ? 'settings: all defaults\n' : `settings:\n${settings}`,

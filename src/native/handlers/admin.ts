@@ -1,5 +1,6 @@
-import { MoonMQError } from '../../core/errors.ts'
-import { type Handler, ok, reply } from '../session.ts'
+import type { PartitionOffsets } from '../../broker/ports.ts'
+import { type ErrorCode, MoonMQError } from '../../core/errors.ts'
+import { type Call, type Handler, ok, reply } from '../session.ts'
 import { storePositions } from './commit.ts'
 import { checkNewTopic, openTopic } from './topic-rules.ts'
 
@@ -17,18 +18,32 @@ export const list: Handler<'LIST'> = {
   },
 }
 
-/** DESCRIBE (extension): a topic with the bounds of its partitions and what was set, by Kafka's names. */
+/** DESCRIBE (extension): a topic with the bounds of its partitions (−1: offline) and what was set, by Kafka's names. */
 export const describe: Handler<'DESCRIBE'> = {
   op: 'DESCRIBE',
   handle(call, { name }) {
     const topic = openTopic(call, name)
     const partitions = topic.partitions.map(({ partition }) => {
-      const { earliest, highWatermark, lastStableOffset, logEndOffset } = call.broker.offsets.bounds(call.context, name, partition)
+      const { earliest, highWatermark, lastStableOffset, logEndOffset } = boundsOrOffline(call, name, partition)
       return { partition, earliest, highWatermark, lastStable: lastStableOffset, logEnd: logEndOffset }
     })
     const config = new Map([...topic.config].sort((a, b) => (a[0] < b[0] ? -1 : 1)))
     return reply(call, 'DESCRIPTION', { name, id: topic.id, partitions, config })
   },
+}
+
+type Bounds = Omit<PartitionOffsets, 'partition' | 'leaderEpoch'>
+const OFFLINE: Bounds = { earliest: -1, highWatermark: -1, lastStableOffset: -1, logEndOffset: -1 }
+const STORAGE_CODES: ReadonlySet<ErrorCode> = new Set(['DATA_DAMAGED', 'CORRUPT_RECORDS', 'STORAGE_FAILED', 'STORAGE_FULL'])
+
+/** A partition whose files are damaged must not hide the others. */
+function boundsOrOffline(call: Call, topic: string, partition: number): Bounds {
+  try {
+    return call.broker.offsets.bounds(call.context, topic, partition)
+  } catch (error) {
+    if (error instanceof MoonMQError && STORAGE_CODES.has(error.code)) return OFFLINE
+    throw error
+  }
 }
 
 /** CREATE (extension): a topic with settings; −1 partitions = the broker's default. */

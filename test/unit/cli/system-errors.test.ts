@@ -12,8 +12,12 @@ import { EXIT, run } from '../../../src/cli/main.ts'
 async function call(cwd: string, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const written = { out: '', err: '' }
   const context: CliContext = {
-    out: (text) => void (written.out += text),
-    err: (text) => void (written.err += text),
+    out: (text) => {
+      written.out += text
+    },
+    err: (text) => {
+      written.err += text
+    },
     stdin: Readable.from([]),
     stdinIsTerminal: false,
     errIsTerminal: false,

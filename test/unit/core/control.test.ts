@@ -125,6 +125,9 @@ test('errors: the text is filled from the details, unknown ones become INTERNAL 
   assert.equal(wrapped.code, 'INTERNAL')
   assert.equal(wrapped.cause, cause)
   assert.equal(asMoonMQError(error), error)
+  // As `await using` reports it when closing fails as well; not every Node has the class.
+  const closing = Object.assign(new Error('suppressed'), { name: 'SuppressedError', error: new Error('closing'), suppressed: error })
+  assert.equal(asMoonMQError(Object.assign(new Error('twice'), { name: 'SuppressedError', suppressed: closing })), error)
 })
 
 test('errors: every row has codes the two protocols define, and a message', () => {

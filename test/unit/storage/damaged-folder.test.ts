@@ -70,10 +70,10 @@ test('behind a stop in order a damaged checkpoint makes no power cut either: not
 
 test('first segments that are missing are reported, reads there say so, and the rest is served', async () => {
   const config = { segmentBytes: 200, indexIntervalBytes: 0 }
-  for (const stop of ['in order', 'kill'] as const) {
+  for (const stop of ['in order', 'kill', 'kill before the first checkpoint'] as const) {
     const one = await openHarness({ config })
     for (let index = 0; index < 9; index++) await store(one.log, ['x'.repeat(50)])
-    await one.manager.checkpoint()
+    if (stop !== 'kill before the first checkpoint') await one.manager.checkpoint()
     if (stop === 'in order') await one.manager.close()
     const disk = one.disk.processKilled()
     for (const kind of ['log', 'index', 'timeindex']) await disk.removeFile(LOG_FILE.replace(/log$/, kind))
@@ -89,4 +89,24 @@ test('first segments that are missing are reported, reads there say so, and the 
     await store(log, ['more'])
     await manager.close()
   }
+})
+
+test('a log file that is gone without ever having been in a checkpoint leaves a line in the log', async () => {
+  const one = await openHarness()
+  await store(one.log, ['a'])
+  const disk = one.disk.processKilled()
+  await disk.removeFile(LOG_FILE)
+  const two = await openHarness({ disk })
+  assert.ok(two.lines.some(({ event, level }) => event === 'storage.log_missing' && level === 'error'))
+})
+
+test('a folder that could not be finished is taken away again, and made when there is space', async () => {
+  const { disk, manager } = await openHarness()
+  const other = { ...request, topic: 'u', topicId: 'AAAAAAAAQACAAAAAAAAAAg' }
+  disk.fail({ operation: 'write', path: /partition\.metadata/, times: 1, effect: { kind: 'error', code: 'ENOSPC' } })
+  await assert.rejects(manager.open(other), { code: 'ENOSPC' })
+  assert.equal(await disk.stat(`${DATA_FOLDER}/u-0`), null)
+  const log = await manager.open(other)
+  await store(log, ['a'])
+  await manager.close()
 })
