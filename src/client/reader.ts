@@ -75,7 +75,8 @@ export class TopicReader implements Reader {
   }
 
   async *#toEnd(cursor: TopicCursor, ends: ReadonlyMap<number, number>): AsyncGenerator<ClientRecord> {
-    for (const [partition, end] of ends) if (end === 0 || (cursor.position(partition) ?? -1) >= end) cursor.drop(partition)
+    // An offline partition has no end: reading it says why.
+    for (const [partition, end] of ends) if (end === 0 || (end > 0 && (cursor.position(partition) ?? -1) >= end)) cursor.drop(partition)
     let next = cursor.partitions.length > 0 ? ahead(cursor.read(0)) : null
     while (next !== null) {
       const { records } = await next
