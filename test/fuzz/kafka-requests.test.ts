@@ -7,7 +7,7 @@ import { settle } from '../support/fake-socket.ts'
 import { type TestDoor, testDoor } from '../support/kafka-door.ts'
 import { framed, frames } from '../support/kafka-frames.ts'
 import { sampleFrames } from '../support/kafka-samples.ts'
-import { byLane, seedOr } from '../support/lane.ts'
+import { fuzzBudgetMs, seedOr } from '../support/lane.ts'
 
 /**
  * Kafka requests, seeded with a real frame of every API and version, changed in ways that know the format: lengths and counts that
@@ -15,7 +15,7 @@ import { byLane, seedOr } from '../support/lane.ts'
  * answered or closed, its neighbour is served, nothing is logged as a fault of ours, and no memory stays behind.
  */
 const SEED = seedOr(20_260_101)
-const BUDGET_MS = byLane({ quick: 3_000, ci: 25_000, full: 300_000 })
+const BUDGET_MS = fuzzBudgetMs(2)
 
 const EDGES = [0, 1, -1, 127, -128, 255, 32_767, -32_768, 65_535, 2 ** 31 - 1, -(2 ** 31), 1_000_000]
 
