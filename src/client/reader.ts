@@ -75,8 +75,8 @@ export class TopicReader implements Reader {
   }
 
   async *#toEnd(cursor: TopicCursor, ends: ReadonlyMap<number, number>): AsyncGenerator<ClientRecord> {
-    // An offline partition has no end: reading it says why.
-    for (const [partition, end] of ends) if (end === 0 || (end > 0 && (cursor.position(partition) ?? -1) >= end)) cursor.drop(partition)
+    // Nothing is left where a reader stands at the end. Past it, or in a partition that is offline and has none, the read says why.
+    for (const [partition, end] of ends) if ((cursor.position(partition) ?? (end === 0 ? 0 : null)) === end) cursor.drop(partition)
     let next = cursor.partitions.length > 0 ? ahead(cursor.read(0)) : null
     while (next !== null) {
       const { records } = await next
