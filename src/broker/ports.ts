@@ -368,6 +368,8 @@ export interface RecordProduceOptions {
   /** How the batch is stored: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. */
   readonly codec: number
   readonly timeoutMs: number
+  /** After a record that is refused none of the later ones is taken: for a client that is told of a prefix and sends the rest again. */
+  readonly stopAtRefusal?: boolean
 }
 
 export interface RecordOutcome {

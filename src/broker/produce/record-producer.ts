@@ -96,11 +96,22 @@ export class RecordProducer {
     if (records.length === 0) return Promise.resolve([])
     return new Promise((resolve) => {
       const call = new Call(records.length, resolve)
-      for (const [index, record] of records.entries()) this.#accept(context, record, options, call, index)
+      let refusal: MoonMQError | null = null
+      for (const [index, record] of records.entries()) {
+        if (refusal !== null && options.stopAtRefusal === true) call.settle(index, { error: refusal, partition: -1, offset: NO_OFFSET })
+        else refusal = this.#accept(context, record, options, call, index) ?? refusal
+      }
     })
   }
 
-  #accept(context: RequestContext, record: OutgoingRecord, options: RecordProduceOptions, call: Call, index: number): void {
+  /** Queues the record, or settles it and gives what it was refused with. */
+  #accept(
+    context: RequestContext,
+    record: OutgoingRecord,
+    options: RecordProduceOptions,
+    call: Call,
+    index: number,
+  ): MoonMQError | null {
     let partition = record.partition ?? -1
     try {
       const topic = this.#topics.get(record.topic)
@@ -121,8 +132,11 @@ export class RecordProducer {
       this.#queuedBytes += sizeBytes
       queue.bytes += sizeBytes
       this.#schedule(queue)
+      return null
     } catch (error) {
-      call.settle(index, { error: asMoonMQError(error), partition, offset: NO_OFFSET })
+      const refusal = asMoonMQError(error)
+      call.settle(index, { error: refusal, partition, offset: NO_OFFSET })
+      return refusal
     }
   }
 

@@ -23,7 +23,7 @@ function outgoing(topic: string, key: Buffer, value: Buffer): OutgoingRecord {
 
 function start(call: Call, codec: number, records: readonly OutgoingRecord[]): Promise<readonly RecordOutcome[]> {
   const { acks, produceTimeoutMs } = call.options
-  return call.broker.records.produce(call.context, records, { acks, codec, timeoutMs: produceTimeoutMs })
+  return call.broker.records.produce(call.context, records, { acks, codec, timeoutMs: produceTimeoutMs, stopAtRefusal: true })
 }
 
 /** PRODUCE: the record is in its place when this returns; the acknowledgement follows. */

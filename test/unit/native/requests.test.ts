@@ -302,3 +302,12 @@ test('READ: a partition that is named twice is refused, before anything is read'
   const twice = [0, 1, 0].map((partition) => ({ partition, start: 1, value: 0 }))
   equal(await connection.error('READ', read(twice) as never), 1)
 })
+
+test('PRODUCE_BATCH: behind a record that is refused nothing is written, so that the rest can be sent again', async () => {
+  const { at, connection } = await extended(1)
+  await connection.call('CREATE', { name: 'c', partitions: 1, config: new Map([['cleanup.policy', 'compact']]) })
+  const records = ['a', '', 'b'].map((key) => ({ key: Buffer.from(key), value: Buffer.from('v') }))
+  const { message } = await connection.call('PRODUCE_BATCH', { flags: 0, codec: 0, topic: 'c', records })
+  deepEqual([message['acks'], message['errorCode']], [[{ partition: 0, offset: 0 }], 7])
+  equal(at.logs.at('c', 0).logEndOffset, 1)
+})
