@@ -105,13 +105,7 @@ export class RecordProducer {
   }
 
   /** Queues the record, or settles it and gives what it was refused with. */
-  #accept(
-    context: RequestContext,
-    record: OutgoingRecord,
-    options: RecordProduceOptions,
-    call: Call,
-    index: number,
-  ): MoonMQError | null {
+  #accept(context: RequestContext, record: OutgoingRecord, options: RecordProduceOptions, call: Call, index: number): MoonMQError | null {
     let partition = record.partition ?? -1
     try {
       const topic = this.#topics.get(record.topic)
