@@ -1,4 +1,5 @@
-import type { CliContext } from './context.ts'
+import { systemReason } from '../io/system-error.ts'
+import { type CliContext, EXIT } from './context.ts'
 
 /** The context of a real process: the only place of the command line that reads the environment and writes to the streams. */
 export function processContext(): CliContext {
@@ -6,7 +7,8 @@ export function processContext(): CliContext {
   // `moonmq consume … | head`: the reader has enough, so the command has done its work.
   stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0)
-    throw error
+    stderr.write(`moonmq: the output cannot be written: ${systemReason(error)}\n`)
+    process.exit(EXIT.failed)
   })
   const interrupted = new AbortController()
   let stopped = false

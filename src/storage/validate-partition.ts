@@ -5,7 +5,14 @@ import type { Uuid } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { EPOCH_CHECKPOINT_NAME, readEpochCheckpoint } from './epoch-checkpoint.ts'
-import { decodePartitionMetadata, PARTITION_METADATA_FILE, parseSegmentFileName, partitionFolderName, segmentFileName } from './files.ts'
+import {
+  decodePartitionMetadata,
+  IN_DOUBT_FILE,
+  PARTITION_METADATA_FILE,
+  parseSegmentFileName,
+  partitionFolderName,
+  segmentFileName,
+} from './files.ts'
 import { decodeProducerSnapshot, MAX_PRODUCER_SNAPSHOT_BYTES, producerSnapshotName } from './producer-snapshot.ts'
 import { ProducerState } from './producer-state.ts'
 import type { ProducerEntry } from './types.ts'
@@ -103,7 +110,9 @@ class PartitionCheck {
     const others: { name: string; baseOffset: number }[] = []
     for (const entry of await disk.list(this.#folder)) {
       const name = entry.kind === 'file' ? parseSegmentFileName(entry.name) : null
-      if (name === null) {
+      if (entry.name === IN_DOUBT_FILE) {
+        findings.note(`${this.#name}/${entry.name}`, 'a sync failed here; the next start writes again what it was to make durable')
+      } else if (name === null) {
         if (entry.kind === 'directory' || !KNOWN_FILES.test(entry.name))
           findings.note(`${this.#name}/${entry.name}`, 'it is no file of a partition')
       } else if (name.kind === 'log') logs.add(name.baseOffset)
