@@ -127,6 +127,7 @@ async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<
     if (parsed === null || parsed.kind === 'log' || parsed.kind === 'snapshot' || known.has(parsed.baseOffset)) continue
     await deps.disk.removeFile(`${folder}/${name}`)
     hasRemoved = true
+    deps.log.warn('storage.index_orphaned', `${folder}/${name} belongs to no log file and was removed`, { folder, file: name })
   }
   if (hasRemoved) await deps.disk.syncDirectory(folder)
 }

@@ -110,3 +110,17 @@ test('a folder that could not be finished is taken away again, and made when the
   await store(log, ['a'])
   await manager.close()
 })
+
+test('indexes of a last segment whose log file is gone are removed with a line in the log', async () => {
+  const config = { segmentBytes: 200, indexIntervalBytes: 0 }
+  const one = await openHarness({ config })
+  for (let index = 0; index < 9; index++) await store(one.log, ['x'.repeat(50)])
+  const last = one.log.segments.at(-1)?.log.path ?? ''
+  await one.manager.checkpoint()
+  const disk = one.disk.processKilled()
+  const orphan = await disk.open(last.replace(/\d{20}\.log$/, '00000000000000000900.timeindex'), 'write')
+  await orphan.close()
+  const { lines, log } = await openHarness({ disk, config })
+  assert.equal(log.logEndOffset, 9)
+  assert.ok(lines.some(({ event, fields }) => event === 'storage.index_orphaned' && fields['file'] === '00000000000000000900.timeindex'))
+})
