@@ -99,6 +99,7 @@ export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<Loa
     await removeOrphans(deps, options.folder, names, bases)
     return empty
   }
+  if (isTornFromStart(options, bases)) return beginAgain(deps, options, bases)
   const epochs = loadEpochs(deps, options)
   if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
@@ -130,6 +131,33 @@ async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<
     deps.log.warn('storage.index_orphaned', `${folder}/${name} belongs to no log file and was removed`, { folder, file: name })
   }
   if (hasRemoved) await deps.disk.syncDirectory(folder)
+}
+
+/**
+ * A power cut took the name of the first segment and left later ones. Nothing was acknowledged then: what is left is a tail whose
+ * beginning is gone, like batches behind a torn one.
+ */
+function isTornFromStart(options: LoadOptions, bases: readonly number[]): boolean {
+  const { hadPowerCut, isDense, logStartOffset, recoveryPoint, acknowledgedOffset } = options
+  if (!hadPowerCut || !isDense || logStartOffset === null) return false
+  return (bases[0] as number) > logStartOffset && Math.max(recoveryPoint, acknowledgedOffset ?? 0) <= logStartOffset
+}
+
+async function beginAgain(deps: LoadDeps, options: LoadOptions, bases: readonly number[]): Promise<LoadedLog> {
+  const { folder, logStartOffset } = options
+  const segments = await openSegments(deps, folder, bases, 0)
+  const cuts: CutReport[] = []
+  for (const { baseOffset, log, sizeBytes } of segments) {
+    const reason = `the segments from offset ${logStartOffset} up to ${baseOffset} are missing after a power cut, and nothing was synced`
+    const file = log.path
+    cuts.push({ file, fromPosition: 0, toPosition: sizeBytes, atOffset: logStartOffset ?? 0, reason, hadBatchesBehind: true })
+    deps.log.warn('storage.tail_cut', `${file} lies behind a beginning that never reached the disk; it was removed`, { reason })
+  }
+  // The last one first, so that a crash in between leaves no hole that looks whole.
+  for (const segment of segments.reverse()) await segment.removeFiles(deps.disk)
+  await loadProducerSnapshot(deps, { directory: folder, maxOffset: logStartOffset ?? 0 })
+  await deps.disk.syncDirectory(folder)
+  return { ...emptyLog(deps, options, new Set()), cuts }
 }
 
 function emptyLog(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<string>): LoadedLog {

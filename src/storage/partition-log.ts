@@ -109,6 +109,7 @@ export class PartitionLog implements Log, ReadableLog {
   #isChanged = true
   /** Truncations that were asked for and are not over: what is appended meanwhile is refused. */
   #truncations = 0
+  /** From the beginning of a truncation until the log was opened again, whether or not it went well. */
   #recoveryCap = Number.POSITIVE_INFINITY
   /** From the call of `close` on: a segment that is closed behind it in the queue would keep its indexes in memory. */
   #isClosing = false
@@ -498,7 +499,8 @@ export class PartitionLog implements Log, ReadableLog {
     try {
       return await search()
     } catch (error) {
-      throw isCode(error, 'CLOSED') ? this.#unavailable() : error
+      if (isCode(error, 'CLOSED')) throw this.#unavailable()
+      throw error instanceof MoonMQError ? error : this.#storageFailed(error instanceof Error ? error.message : String(error))
     }
   }
 
@@ -552,7 +554,6 @@ export class PartitionLog implements Log, ReadableLog {
         this.#fail(error)
         throw error
       } finally {
-        this.#recoveryCap = Number.POSITIVE_INFINITY
         this.#truncations--
       }
     })
@@ -601,6 +602,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#epochs = loaded.epochs
     this.#areEpochsDirty = false
     this.#cuts = loaded.cuts
+    this.#recoveryCap = Number.POSITIVE_INFINITY
     this.#isChanged = true
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset

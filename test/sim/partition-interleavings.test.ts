@@ -10,18 +10,24 @@ import { expectSameTrace, type Simulation, simulate, simulateSeeds } from '../su
  * or the loader: a seed says which of what waits ends next, one event per macrotask, and after each the offsets, the high watermark,
  * the last stable offset and all that was acknowledged are compared with a model.
  */
-const COUNT = byLane({ quick: 100, ci: 1_000, full: 20_000 })
+const COUNT = byLane({ quick: 80, ci: 800, full: 10_000 })
 const BUSY: WorldOptions = { lives: 2, events: 400, hasFaults: false, hasDeletions: true, hasTruncations: true }
 
-test(`${COUNT} interleavings of one partition`, async (t) => {
-  const sum = { starts: 0, appends: 0, acknowledged: 0, reads: 0, cuts: 0, reopened: 0 }
-  const life = partitionLife(BUSY, (counts) => {
-    for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += counts[key]
+for (const [name, first, options] of [
+  ['of one partition', 50_000, BUSY],
+  ['with a disk that fails', 70_000, { ...BUSY, hasFaults: true }],
+] as const) {
+  test(`${COUNT} interleavings ${name}`, async (t) => {
+    const sum = { starts: 0, appends: 0, acknowledged: 0, reads: 0, cuts: 0, reopened: 0 }
+    const life = partitionLife(options, (counts) => {
+      for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += counts[key]
+    })
+    const { runs, events } = await simulateSeeds(first, COUNT, life)
+    t.diagnostic(`${runs} runs, ${events} events: ${JSON.stringify(sum)}`)
+    assert.ok(sum.appends > runs && (sum.reads > runs || runs === 1))
+    assert.ok(!options.hasFaults || sum.reopened > 0 || runs === 1)
   })
-  const { runs, events } = await simulateSeeds(50_000, COUNT, life)
-  t.diagnostic(`${runs} runs, ${events} events: ${JSON.stringify(sum)}`)
-  assert.ok(sum.appends > runs && sum.reads > runs)
-})
+}
 
 test('the same seed gives the same events in the same order', async () => {
   for (let seed = seedOr(60_000), last = seed + 5; seed < last; seed++) await expectSameTrace(seed, partitionLife(BUSY))

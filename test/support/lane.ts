@@ -24,11 +24,11 @@ export function seedOr(chosen: number): number {
   return seed
 }
 
-/** How long one fuzz target runs: `MOONMQ_FUZZ_MS`, else what its share of the lane's time is. */
+/** How long one fuzz target runs: `MOONMQ_TEST_FUZZ_MS`, else what its share of the lane's time is. */
 export function fuzzBudgetMs(share = 1): number {
-  const value = process.env.MOONMQ_FUZZ_MS
+  const value = process.env.MOONMQ_TEST_FUZZ_MS
   if (value === undefined || value === '') return byLane({ quick: 1_000, ci: 12_000, full: 300_000 }) * share
   const budgetMs = Number(value)
-  if (!Number.isFinite(budgetMs) || budgetMs < 0) throw new Error(`MOONMQ_FUZZ_MS=${value} is no number of milliseconds`)
+  if (!Number.isFinite(budgetMs) || budgetMs < 0) throw new Error(`MOONMQ_TEST_FUZZ_MS=${value} is no number of milliseconds`)
   return budgetMs
 }

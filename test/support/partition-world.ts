@@ -7,6 +7,7 @@ import type { PowerCutOptions } from '../../src/io/memory-device.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { batchSizeAt, readBatchHeader } from '../../src/record/batch.ts'
 import { Codecs } from '../../src/record/compression.ts'
+import { ROOT_FILES } from '../../src/storage/checkpoint.ts'
 import { IDENTITY_NAME } from '../../src/storage/identity.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { LogConfig, LogRead } from '../../src/storage/types.ts'
@@ -214,6 +215,8 @@ export class PartitionWorld implements Stage {
     if (!isDone) this.#isClean = process.log.state === 'closed' && process.log.failure === null
     if (!isDone) return this.#crash(this.sim.random.below(2) === 0 ? 'kill' : 'power')
     wasWhole &&= process.log.failure === null
+    // A stop that the disk disturbed says so by leaving no marker.
+    if (this.options.hasFaults) wasWhole &&= this.disk.peek(`${DATA_FOLDER}/${ROOT_FILES['clean-shutdown']}`) !== null
     if (wasWhole) await this.#checkFiles(process)
     this.#isClean = wasWhole
     this.#mustBeClean = wasWhole
@@ -259,6 +262,7 @@ export class PartitionWorld implements Stage {
   #reopened({ log, model }: Process): void {
     this.counts.reopened++
     assert.ok(log.logEndOffset >= model.acknowledged, `${log.logEndOffset} is below the acknowledged ${model.acknowledged}`)
+    model.truncatingTo = null
     model.cutTo(log.logEndOffset)
     // Without a sync for each write, what was visible may go with the failure.
     if (this.config.flushMessages !== 1) this.#highWatermark = Math.min(this.#highWatermark, log.highWatermark)
@@ -323,6 +327,7 @@ export class PartitionWorld implements Stage {
 
   /** After a stop in order: the files are what a scan of the logs makes of them. */
   async #checkFiles({ model }: Process): Promise<void> {
+    this.disk.clearFaults()
     const files = await this.#drive(filesOf(this.disk))
     const stored = checkIndexes(files, FOLDER, this.config.indexIntervalBytes)
     const first = stored[0]?.baseOffset ?? model.end
