@@ -54,8 +54,7 @@ export class SegmentUpkeep {
     const { folder } = this.#host
     const { disk } = this.#deps
     this.#background('storage.segment_not_finished', async () => {
-      // A truncation that came first took it away, and perhaps the offsets up to its end for good.
-      if (!this.#host.isOnline() || !this.#host.segments().includes(segment)) return
+      if (!this.#host.isOnline()) return
       await this.#saveIndexes(segment, endOffset)
       await writeFileAtomically(disk, `${folder}/${producerSnapshotName(endOffset)}`, [snapshot])
       const oldest = this.#host.segments().at(-3)

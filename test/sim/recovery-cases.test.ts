@@ -143,6 +143,62 @@ test('the power goes at any point between an append and its acknowledgement, kee
   assert.ok(points > 50)
 })
 
+test('the marker of a stop does not come back with a power cut', async () => {
+  await simulate(3, async (sim) => {
+    const disk = newDisk(sim)
+    const first = await driven(sim, start(sim, disk, 'boot-1', 1))
+    await driven(sim, first.manager.close())
+    const again = disk.processKilled()
+    const second = await driven(sim, start(sim, again, 'boot-1', 2))
+    assert.ok(second.manager.wasClean)
+    sim.scheduler.forget()
+    const left = again.powerCut(new SeededRandom(1), { writes: 'none', names: 'none' })
+    assert.equal((await driven(sim, start(sim, left, 'boot-2', 3, 1))).manager.wasClean, false)
+  })
+})
+
+test('checkpoints that are asked for during a stop leave the stop its own, in any order', async () => {
+  for (let seed = 0; seed < 40; seed++) {
+    await simulate(seed, async (sim) => {
+      const disk = newDisk(sim)
+      const { log, manager } = await driven(sim, start(sim, disk, 'boot-1', 1))
+      await driven(sim, store(log, ['a']))
+      const checkpoint = async () => {
+        for (let count = sim.random.below(20); count > 0; count--) await sim.pause('upkeep')
+        await manager.checkpoint()
+      }
+      await driven(sim, Promise.all([manager.close(), checkpoint(), checkpoint()]))
+      assert.ok((await driven(sim, start(sim, disk.processKilled(), 'boot-1', 2))).manager.wasClean)
+    })
+  }
+})
+
+test('a truncation dies at any point, with checkpoints beside it, and the log opens again', async (t) => {
+  let points = 0
+  for (let isOver = false; !isOver; points++) {
+    // The order is another one at each point.
+    await simulate(1000 + points, async (sim) => {
+      const disk = newDisk(sim)
+      const { log, manager } = await driven(sim, start(sim, disk, 'boot-1', 1))
+      for (let value = 0; value < 8; value++) await driven(sim, store(log, [`${value}`.repeat(80)]))
+      await driven(sim, manager.checkpoint())
+      const last = sim.steps + points
+      const checkpoints = async () => {
+        for (let count = 0; count < 8; count++) await manager.checkpoint()
+      }
+      const done = await sim.drive(Promise.all([log.truncateTo(2).then(() => true), checkpoints()]), () => sim.steps >= last)
+      isOver = done !== undefined
+      sim.scheduler.forget()
+      const again = await driven(sim, start(sim, disk.processKilled(), 'boot-1', 2, 1))
+      const end = again.log.logEndOffset
+      assert.ok(isOver ? end === 2 : end >= 2 && end <= 8, `the log ends at ${end}`)
+      assert.equal((await driven(sim, readAll(again.log))).length, end)
+    })
+  }
+  t.diagnostic(`${points} points`)
+  assert.ok(points > 20)
+})
+
 // ---- torn tails and damaged indexes ---------------------------------------------------------------------------------------
 
 const SMALL = { segmentBytes: 400, indexIntervalBytes: 0 }
