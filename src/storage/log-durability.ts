@@ -38,6 +38,8 @@ export class LogDurability {
   /** Offsets below it were part of a sync that was asked for by count. */
   #countedOffset = 0
   #flushTimer: Timer | null = null
+  /** After a failure the system may report bytes as synced that it has given up: no sync is begun until the log was opened again. */
+  #isStopped = false
   readonly #durableWaiters = new OffsetWaiters()
   readonly #syncWaiters = new OffsetWaiters()
 
@@ -67,6 +69,7 @@ export class LogDurability {
   /** The log was opened: everything below `endOffset` is durable. */
   restart(active: Segment, endOffset: number): void {
     this.#targets.clear()
+    this.#isStopped = false
     this.#unsynced = [active]
     this.#written = endOffset
     this.#synced = endOffset
@@ -108,6 +111,7 @@ export class LogDurability {
 
   /** Nobody waits any longer; syncs that still run are not believed. */
   stop(refusal: MoonMQError): void {
+    this.#isStopped = true
     this.#flushTimer?.cancel()
     this.#flushTimer = null
     this.forget()
@@ -136,6 +140,7 @@ export class LogDurability {
   }
 
   #syncAll(): void {
+    if (this.#isStopped) return
     for (const segment of this.#unsynced) {
       if (segment.writtenOffset > segment.syncedOffset) this.#commit.hurry(this.#target(segment))
     }

@@ -43,6 +43,7 @@ export class PartitionWorld implements Stage {
   #process: Process | null = null
   /** Largest high watermark seen of the log that is open. */
   #highWatermark = 0
+  #failedMark: number | null = null
   /** Ids of topics that are deleted; the record that says so is older than the deletion of their folders. */
   readonly #deleted = new Set<string>()
   /** The last stop was in order, and nothing was appended since. */
@@ -144,6 +145,7 @@ export class PartitionWorld implements Stage {
     const process: Process = { manager, log, model, isClosing: false }
     await this.#compare(process)
     this.#highWatermark = log.highWatermark
+    this.#failedMark = null
     log.watch((event) => {
       if (event === 'state' && log.state === 'online') this.#reopened(process)
     })
@@ -239,6 +241,10 @@ export class PartitionWorld implements Stage {
   #check(): void {
     if (this.#process === null) return
     const { log, model } = this.#process
+    if (log.state === 'failed') {
+      this.#failedMark ??= log.highWatermark
+      assert.equal(log.highWatermark, this.#failedMark, 'a log that failed shows more than before')
+    } else this.#failedMark = null
     if (log.state !== 'online' || model.truncatingTo !== null) return
     const { logStartOffset, lastStableOffset, highWatermark, durableOffset, syncedOffset, writtenOffset, logEndOffset } = log
     const chain = [0, logStartOffset, lastStableOffset, highWatermark, durableOffset, writtenOffset, logEndOffset]

@@ -45,6 +45,19 @@ test('beside a log that failed there is no marker, whatever else was damaged', a
   assert.equal(disk.peek(MARKER), null)
 })
 
+test('new settings do not make a log that failed sync what the system gave up', async () => {
+  const { log, manager, disk } = await openHarness()
+  await store(log, ['kept'])
+  disk.fail({ operation: 'datasync', path: /\.log$/, effect: { kind: 'failedSync' } })
+  appendTo(log, ['lost'])
+  await assert.rejects(log.whenDurable(2))
+  log.reconfigure({ ...log.config, segmentBytes: 1000 })
+  await manager.close()
+  assert.deepEqual([log.syncedOffset, log.highWatermark], [1, 1])
+  const left = disk.powerCut(new SeededRandom(1), { writes: 'none', names: 'none' })
+  assert.equal((await openHarness({ disk: left, boot: 'boot-2' })).log.logEndOffset, 1)
+})
+
 test('indexes that outlived their log in a power cut do not speak for a later segment of that name', async () => {
   const { log, manager, disk } = await openHarness({ config: SMALL })
   await store(log, ['x'.repeat(200)])
