@@ -156,6 +156,7 @@ export class PartitionWorld implements Stage {
   async #deleteTopic(process: Process): Promise<boolean> {
     const { manager, model } = process
     const { random } = this.sim
+    this.disk.clearFaults()
     this.#deleted.add(model.topicId)
     this.#process = null
     this.model = this.#newModel()
