@@ -9,7 +9,7 @@ import type { Server } from './workloads.ts'
 /** The broker of this repository as a process of its own, with its default settings. */
 export class MoonMQServer implements Server {
   readonly name = 'MoonMQ'
-  readonly modes = [{ label: '(fsync before each ack)', config: [] }]
+  readonly modes = [{ label: 'fsync before each ack', config: [] }]
   readonly #dataDir: string
   readonly #clients: LoadClients
   #child: ChildProcess | null = null
@@ -42,11 +42,21 @@ export class MoonMQServer implements Server {
   }
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
+export async function freePort(port = 0): Promise<number> {
+  const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()
   await once(server, 'close')
   return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** A free port whose successor is free too: a Kafka node listens on both. */
+export async function freePortPair(): Promise<number> {
+  for (let tries = 0; tries < 20; tries++) {
+    const port = await freePort()
+    const next = await freePort(port + 1).catch(() => 0)
+    if (next === port + 1) return port
+  }
+  throw new Error('no two free ports in a row')
 }

@@ -3,15 +3,15 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LoadClients } from '../end-to-end/load-clients.ts'
-import { freePort } from '../end-to-end/moonmq-server.ts'
+import { freePortPair } from '../end-to-end/moonmq-server.ts'
 import type { Server } from '../end-to-end/workloads.ts'
 
 /** Apache Kafka 4.4, one KRaft node, started by the scripts of the peers' folder; with an fsync for each request and without. */
 export class KafkaRival implements Server {
   readonly name = 'Kafka'
   readonly modes = [
-    { label: '(flush.messages=1)', config: ['flush.messages=1'] },
-    { label: '(page cache)', config: [] },
+    { label: 'flush.messages=1', config: ['flush.messages=1'] },
+    { label: 'page cache', config: [] },
   ]
   readonly #peers: string
   readonly #tools: string
@@ -25,7 +25,7 @@ export class KafkaRival implements Server {
   }
 
   async start() {
-    const env = { ...process.env, BENCH_TMP: this.#tools, PORT: `${await freePort()}` }
+    const env = { ...process.env, BENCH_TMP: this.#tools, PORT: `${await freePortPair()}` }
     if (!existsSync(join(this.#tools, 'kafka', 'libs'))) {
       execFileSync('bash', [join(this.#peers, 'setup.sh'), 'kafka'], { env, stdio: ['ignore', 'ignore', 'inherit'], timeout: 600_000 })
     }
@@ -35,7 +35,11 @@ export class KafkaRival implements Server {
       timeout: 120_000,
     })
     this.#pid = Number(printed.trim().split('\n').at(-1))
-    const first = await this.#clients.kraw(['first', '127.0.0.1', env.PORT, 'first-ack', '-S', '60'], 90)
+    // The controller takes the next port. A start that fails leaves nothing behind.
+    const first = await this.#clients.kraw(['first', '127.0.0.1', env.PORT, 'first-ack', '-S', '60'], 90).catch(async (error: unknown) => {
+      await this.stop()
+      throw error
+    })
     return { address: `127.0.0.1:${env.PORT}`, pid: this.#pid, firstAckMs: Number(first['ms']) }
   }
 
