@@ -36,7 +36,7 @@ describe('NodeDisk', () => {
       // The shell's unit is 512 bytes: the system cuts the write at 4096 and refuses the rest.
       const run = `ulimit -f 8; exec "$0" --input-type=module -e "$1" "$2"`
       // A run that collects coverage would have the child write its own report under the same limit.
-      const { NODE_V8_COVERAGE: _, ...env } = process.env
+      const env = { ...process.env, NODE_V8_COVERAGE: '' }
       const argv = ['-c', run, process.execPath, LIMITED, join(base, 'a')]
       const out = execFileSync('sh', argv, { encoding: 'utf8', timeout: 20_000, env })
       assert.equal(out, 'EFBIG true 4096\nEFBIG true 4096\n')
