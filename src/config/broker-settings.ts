@@ -1,6 +1,4 @@
-import { MoonMQError } from '../core/errors.ts'
-import { checkKafkaSetting, type KafkaSetting } from './kafka-setting.ts'
-import { nearest } from './nearest.ts'
+import { checkNamedSetting, type KafkaSetting } from './kafka-setting.ts'
 import { TOPIC_SETTINGS } from './topic-settings.ts'
 
 interface Extra {
@@ -84,11 +82,7 @@ export function brokerSetting(name: string): KafkaSetting | undefined {
 
 /** The value in the form that is stored; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
 export function checkBrokerSetting(name: string, value: string): string {
-  const setting = BY_NAME.get(name)
-  if (setting) return checkKafkaSetting(setting, value)
-  const close = nearest(name, BY_NAME.keys())
-  const hint = close === null ? '' : `; did you mean ${close}?`
-  throw new MoonMQError('CONFIG_INVALID', { key: name, value, reason: `there is no such broker setting${hint}` })
+  return checkNamedSetting('broker', BY_NAME, name, value)
 }
 
 /** Minutes and hours of a time are whole numbers of a coarser unit with the same default. */

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import { nearest } from './nearest.ts'
 
 /** Kafka's kinds of setting; `KAFKA_CONFIG_TYPE` has the number of each on the wire (DescribeConfigs v3+). */
 export type KafkaSettingType = 'boolean' | 'string' | 'int' | 'short' | 'long' | 'double' | 'list'
@@ -97,4 +98,13 @@ export function elementsOf(text: string): string[] {
     .split(',')
     .map((element) => element.trim())
     .filter((element) => element !== '')
+}
+
+/** Checks a value by its name in one table; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
+export function checkNamedSetting(kind: 'broker' | 'topic', table: ReadonlyMap<string, KafkaSetting>, name: string, value: string): string {
+  const setting = table.get(name)
+  if (setting) return checkKafkaSetting(setting, value)
+  const close = nearest(name, table.keys())
+  const hint = close === null ? '' : `; did you mean ${close}?`
+  throw new MoonMQError('CONFIG_INVALID', { key: name, value, reason: `there is no such ${kind} setting${hint}` })
 }

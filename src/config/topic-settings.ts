@@ -1,6 +1,4 @@
-import { MoonMQError } from '../core/errors.ts'
-import { checkKafkaSetting, type KafkaSetting, kafkaNumber, LONG_MAX } from './kafka-setting.ts'
-import { nearest } from './nearest.ts'
+import { checkNamedSetting, type KafkaSetting, kafkaNumber, LONG_MAX } from './kafka-setting.ts'
 
 /** A broker setting that gives a topic setting its value when the topic has none of its own. */
 export interface BrokerSynonym {
@@ -300,11 +298,7 @@ export function topicSetting(name: string): TopicSetting | undefined {
 
 /** The value in the form that is stored; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
 export function checkTopicSetting(name: string, value: string): string {
-  const setting = BY_NAME.get(name)
-  if (setting) return checkKafkaSetting(setting, value)
-  const close = nearest(name, BY_NAME.keys())
-  const hint = close === null ? '' : `; did you mean ${close}?`
-  throw new MoonMQError('CONFIG_INVALID', { key: name, value, reason: `there is no such topic setting${hint}` })
+  return checkNamedSetting('topic', BY_NAME, name, value)
 }
 
 /** Where a value comes from, strongest first. */
