@@ -24,6 +24,15 @@ const CONFIG: LogConfig = {
   flushMs: Number.MAX_SAFE_INTEGER,
   maxMessageBytes: 1024 * 1024,
   timestampType: 'CreateTime',
+  isDeleted: true,
+  isCompacted: false,
+  retentionMs: -1,
+  retentionBytes: -1,
+  fileDeleteDelayMs: 60_000,
+  deleteRetentionMs: 86_400_000,
+  minCleanableDirtyRatio: 0.5,
+  minCompactionLagMs: 0,
+  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
 }
 
 function batchOf(records: number, valueBytes: number): Buffer {

@@ -109,7 +109,9 @@ export class Data implements Resource {
   }
 }
 
-/** The metadata log syncs each change whatever the settings say. */
+/** The metadata log syncs each change and keeps all of them, whatever the settings say. */
 function metadataLogConfig(kafka: ReadonlyMap<string, string>): LogConfig {
-  return { ...resolveTopicSettings(new Map(), kafka).log, flushMessages: 1, maxMessageBytes: 8 * 1024 * 1024, timestampType: 'CreateTime' }
+  const { log } = resolveTopicSettings(new Map(), kafka)
+  const own = { flushMessages: 1, maxMessageBytes: 8 * 1024 * 1024, timestampType: 'CreateTime' } as const
+  return { ...log, ...own, isDeleted: false, isCompacted: false }
 }

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import { type Metrics, NO_METRICS } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
+import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import { Semaphore } from '../core/semaphore.ts'
 import { Serial } from '../core/serial.ts'
@@ -30,6 +31,7 @@ export interface LogManagerDeps {
   readonly host: LockHost
   readonly metrics?: Metrics
   readonly codecs?: Codecs
+  readonly failpoint?: Failpoint
 }
 
 export interface LogManagerOptions {
@@ -142,6 +144,7 @@ export class LogManager implements Resource {
         maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
       }),
       metrics: deps.metrics ?? NO_METRICS,
+      failpoint: deps.failpoint ?? NO_FAILPOINT,
       codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }

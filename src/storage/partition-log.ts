@@ -2,6 +2,7 @@ import { defined } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Counter, Metrics } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
@@ -53,6 +54,7 @@ export interface LogDeps {
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
   readonly metrics: Metrics
+  readonly failpoint: Failpoint
   readonly producerOptions?: ProducerStateOptions
 }
 

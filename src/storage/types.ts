@@ -14,6 +14,24 @@ export interface LogConfig {
   readonly flushMs: number
   readonly maxMessageBytes: number
   readonly timestampType: 'CreateTime' | 'LogAppendTime'
+  /** Old segments are deleted by `retentionMs` and `retentionBytes`. */
+  readonly isDeleted: boolean
+  /** Closed segments keep only the latest record of each key. Both may be set; with neither, everything stays. */
+  readonly isCompacted: boolean
+  /** −1 = no limit. */
+  readonly retentionMs: number
+  /** −1 = no limit. */
+  readonly retentionBytes: number
+  /** Between a segment leaving the log and its files going away. */
+  readonly fileDeleteDelayMs: number
+  /** How long compaction keeps a tombstone, and a transaction marker without data. */
+  readonly deleteRetentionMs: number
+  /** Share of uncompacted bytes that starts a compaction, 0 to 1. */
+  readonly minCleanableDirtyRatio: number
+  /** A record younger than this is safe from compaction. */
+  readonly minCompactionLagMs: number
+  /** A record older than this is compacted whatever the ratio says. */
+  readonly maxCompactionLagMs: number
 }
 
 /**

@@ -30,6 +30,15 @@ export const LOG_CONFIG: LogConfig = {
   flushMs: 2 ** 40,
   maxMessageBytes: 1_048_588,
   timestampType: 'CreateTime',
+  isDeleted: true,
+  isCompacted: false,
+  retentionMs: -1,
+  retentionBytes: -1,
+  fileDeleteDelayMs: 60_000,
+  deleteRetentionMs: 86_400_000,
+  minCleanableDirtyRatio: 0.5,
+  minCompactionLagMs: 0,
+  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
 }
 
 interface StoredBatch {

@@ -19,6 +19,15 @@ export class FakeLog implements Log {
     flushMs: 1000,
     maxMessageBytes: 1 << 20,
     timestampType: 'CreateTime' as const,
+    isDeleted: true,
+    isCompacted: false,
+    retentionMs: -1,
+    retentionBytes: -1,
+    fileDeleteDelayMs: 60_000,
+    deleteRetentionMs: 86_400_000,
+    minCleanableDirtyRatio: 0.5,
+    minCompactionLagMs: 0,
+    maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
   }
   readonly batches: Buffer[] = []
   state: LogState = 'online'

@@ -22,6 +22,15 @@ export const LOG_CONFIG: LogConfig = {
   flushMs: Number.MAX_SAFE_INTEGER,
   maxMessageBytes: 1024 * 1024,
   timestampType: 'CreateTime',
+  isDeleted: true,
+  isCompacted: false,
+  retentionMs: -1,
+  retentionBytes: -1,
+  fileDeleteDelayMs: 60_000,
+  deleteRetentionMs: 86_400_000,
+  minCleanableDirtyRatio: 0.5,
+  minCompactionLagMs: 0,
+  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
 }
 
 /** A batch of records with these values, as a producer sends it. */

@@ -22,6 +22,7 @@ const BY_NAME = new Map(TOPIC_SETTINGS.map((setting) => [setting.name, setting])
 export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker: ReadonlyMap<string, string>): TopicSettings {
   const text = (name: string) => resolveTopicSetting(defined(BY_NAME.get(name), `the topic setting ${name}`), topic, broker).value
   const number = (name: string) => kafkaNumber(text(name))
+  const policies = elementsOf(text('cleanup.policy'))
   return {
     log: {
       segmentBytes: number('segment.bytes'),
@@ -32,10 +33,19 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
       flushMs: number('flush.ms'),
       maxMessageBytes: number('max.message.bytes'),
       timestampType: text('message.timestamp.type') === 'LogAppendTime' ? 'LogAppendTime' : 'CreateTime',
+      isDeleted: policies.includes('delete'),
+      isCompacted: policies.includes('compact'),
+      retentionMs: number('retention.ms'),
+      retentionBytes: number('retention.bytes'),
+      fileDeleteDelayMs: number('file.delete.delay.ms'),
+      deleteRetentionMs: number('delete.retention.ms'),
+      minCleanableDirtyRatio: number('min.cleanable.dirty.ratio'),
+      minCompactionLagMs: number('min.compaction.lag.ms'),
+      maxCompactionLagMs: number('max.compaction.lag.ms'),
     },
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
-    isCompacted: elementsOf(text('cleanup.policy')).includes('compact'),
+    isCompacted: policies.includes('compact'),
     timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
     timestampAfterMaxMs: number('message.timestamp.after.max.ms'),
   }
