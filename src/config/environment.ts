@@ -18,6 +18,7 @@ export const OTHER_VARIABLES: ReadonlyMap<string, string> = new Map([
   ['MOONMQ_ADDR', 'HOST:PORT of the broker that `npm run test:external` uses.'],
   ['MOONMQ_SUITES', 'Folder of client suites for the conformance tests.'],
   ['MOONMQ_PEERS', 'Folder of load programs for the benchmarks.'],
+  ['MOONMQ_FAILPOINT', 'For tests: `name:kill@N` or `name:error=EIO@N`, the moment at which the broker dies or a step of it fails.'],
   ['MOONMQ_SEED', 'Seed that a random test replays.'],
   ['MOONMQ_CI_INSTALL', 'no = .ci/run installs nothing.'],
 ])

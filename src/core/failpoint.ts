@@ -3,17 +3,32 @@
  * deletes, cuts or checkpoints. The list is the catalogue: a test kills the broker at each of them and fails for a name it does not reach.
  */
 const FAILPOINTS = {
+  'start.lock-taken': 'the data folder is locked, nothing was read',
+  'start.marker-taken': 'the marker of the last stop in order is gone, no log was opened',
+  'log.folder.made': 'the folder of a new partition is there and does not say yet whose it is',
   'log.append.written': 'batches are in the file and not synced',
   'log.append.synced': 'batches are synced and not acknowledged',
   'log.roll.created': 'a new segment was begun, its names are not durable',
   'segment.finish.indexes-synced': 'the indexes of a closed segment are durable, its snapshot is not written',
+  'segment.finish.snapshot-written': 'the snapshot of a closed segment is durable, older ones are not removed',
   'segment.remove.log-removed': 'the log file of an old segment is gone, its indexes are not',
   'checkpoint.log-starts-written': 'log starts are saved, recovery points are not',
   'checkpoint.written': 'recovery points are saved',
-  'file.written': 'a small file was written under a temporary name and synced',
-  'file.renamed': 'a small file has its name, the directory is not synced',
+  'checkpoint.lowered': 'the recovery point of a log that is about to be cut is lowered, the log is whole',
+  'file.written': 'a file was written under a temporary name and synced',
+  'file.renamed': 'a file has its name, the directory is not synced',
+  'file.removed': 'a file is gone, the directory is not synced',
+  'folder.renamed': 'a folder has another name, the directory is not synced',
   'topic.delete.renamed': 'the folder of a deleted partition was renamed, its files are there',
+  'topic.delete.removed': 'the files of a deleted partition are gone',
+  'log.truncate.segment-removed': 'a truncation removed a segment, the one that it cuts is whole',
+  'log.truncate.cut': 'a truncation cut the last file, nothing was synced since',
+  'log.reopen.epoch-raised': 'a log that failed has its next leader epoch and is not open yet',
+  'recovery.indexes-reset': 'recovery emptied the indexes of a segment',
   'recovery.cut': 'recovery cut a torn end, nothing was synced since',
+  'recovery.segment-synced': 'recovery made one segment durable, later ones were not looked at',
+  'stop.logs-closed': 'every log was closed in order, their ends are not saved',
+  'stop.marker-written': 'the marker of a stop in order is there, the lock too',
   'metadata.snapshot-written': 'the metadata snapshot is there, older ones are not removed',
 } as const
 
@@ -23,3 +38,14 @@ export type FailpointName = keyof typeof FAILPOINTS
 export type Failpoint = (name: FailpointName) => void
 
 export const NO_FAILPOINT: Failpoint = () => {}
+
+/** All names, for whoever reads one from text. */
+export const FAILPOINT_NAMES: readonly FailpointName[] = Object.keys(FAILPOINTS) as FailpointName[]
+
+/** What happens at a moment, the `nth` time that it comes. */
+export interface PlannedFailure {
+  readonly name: FailpointName
+  readonly nth: number
+  /** The code of the error that the step ends with, as a disk would give it; null: the process dies as with kill -9. */
+  readonly errorCode: string | null
+}

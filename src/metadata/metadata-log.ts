@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../core/errors.ts'
+import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Resource } from '../core/types.ts'
@@ -22,6 +23,7 @@ export interface MetadataLogDeps {
   readonly partitionLog: Log
   /** A failed append or sync: what was promised is not known to be on disk, so the broker must stop (DESIGN D5). Called once. */
   readonly onFatal: (error: MoonMQError) => void
+  readonly failpoint?: Failpoint
 }
 
 export interface MetadataLogOptions {
@@ -55,6 +57,7 @@ type Listener = (before: MetadataImage, after: MetadataImage) => void
 export class MetadataLog implements Metadata, Resource {
   readonly #deps: MetadataLogDeps
   readonly #options: MetadataLogOptions
+  readonly #failpoint: Failpoint
   readonly #queue = new Serial()
   readonly #listeners = new Set<Listener>()
   readonly #epoch: number
@@ -71,6 +74,7 @@ export class MetadataLog implements Metadata, Resource {
   private constructor(deps: MetadataLogDeps, options: MetadataLogOptions, loaded: Loaded) {
     this.#deps = deps
     this.#options = options
+    this.#failpoint = deps.failpoint ?? NO_FAILPOINT
     this.#image = loaded.image
     this.removedTopics = loaded.removedTopics
     this.#snapshotEndOffset = loaded.snapshotEndOffset
@@ -227,6 +231,7 @@ export class MetadataLog implements Metadata, Resource {
       this.#snapshotEndOffset = id.endOffset
       this.#bytesSinceSnapshot -= bytesBefore
       log.info('metadata.snapshot', 'a snapshot of the metadata was written', { file: snapshotName(id), sizeBytes })
+      this.#failpoint('metadata.snapshot-written')
       await removeOldSnapshots(disk, directory, SNAPSHOTS_KEPT)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)

@@ -48,10 +48,10 @@ export class Data implements Resource {
 
   static async open(deps: DataDeps, options: DataOptions): Promise<Data> {
     const { machine, log, metrics, codecs } = deps
-    const { disk, clock, host, random } = machine
+    const { disk, clock, host, random, failpoint } = machine
     const { folder, nodeId } = options
     const logs = await LogManager.open(
-      { disk, clock, log, host, metrics, codecs },
+      { disk, clock, log, host, metrics, codecs, failpoint },
       {
         dataFolder: folder,
         groupCommit: options.groupCommit,
@@ -69,7 +69,7 @@ export class Data implements Resource {
         onFailed: (error) => log.error('metadata.log_failed', 'the metadata log failed', { error: String(error) }),
       })
       const metadata = await MetadataLog.open(
-        { disk, clock, log, partitionLog, onFatal: deps.onFatal },
+        { disk, clock, log, partitionLog, failpoint, onFatal: deps.onFatal },
         {
           directory: `${folder}/${METADATA_PARTITION.topic}-${METADATA_PARTITION.partition}`,
           clusterId,

@@ -1,10 +1,12 @@
 import type { Clock } from '../core/clock.ts'
 import { SystemClock } from '../core/clock.ts'
+import { type Failpoint, NO_FAILPOINT, type PlannedFailure } from '../core/failpoint.ts'
 import type { Loader } from '../core/loader.ts'
 import { type Logger, SILENT } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import { type Random, SystemRandom } from '../core/random.ts'
 import type { Disk } from '../io/disk.ts'
+import { FailpointDisk, failpointFor } from '../io/failpoints.ts'
 import { type Host, NodeHost } from '../io/host.ts'
 import { NodeLoader } from '../io/loader.ts'
 import { MemoryDisk } from '../io/memory-disk.ts'
@@ -22,6 +24,8 @@ export interface Machine {
   readonly host: Host
   readonly offload: Offload
   readonly loader: Loader
+  /** Moments at which a test ends the process or lets a step fail. */
+  readonly failpoint: Failpoint
 }
 
 /** Threads that Node has unless UV_THREADPOOL_SIZE says otherwise. */
@@ -33,19 +37,22 @@ export interface MachineOptions {
   /** Data is kept in memory, up to this many bytes; null = on disk. */
   readonly memoryBytes: number | null
   readonly log?: Logger
+  /** Steps that are to fail, for a test. */
+  readonly failures?: readonly PlannedFailure[]
 }
 
 /** The machine that the process runs on. */
 export function thisMachine(options: MachineOptions): Machine {
-  const { poolSize, memoryBytes, log = SILENT } = options
+  const { poolSize, memoryBytes, log = SILENT, failures = [] } = options
   const clock = new SystemClock()
+  const disk =
+    memoryBytes === null ? new NodeDisk({ poolSize }) : new MemoryDisk({ clock }, { capacityBytes: memoryBytes, tracksDurability: false })
+  const failpoint = failures.length === 0 ? NO_FAILPOINT : failpointFor(failures)
   return {
     clock,
     random: new SystemRandom(),
-    disk:
-      memoryBytes === null
-        ? new NodeDisk({ poolSize })
-        : new MemoryDisk({ clock }, { capacityBytes: memoryBytes, tracksDurability: false }),
+    disk: failures.length === 0 ? disk : new FailpointDisk(disk, failpoint),
+    failpoint,
     net: new NodeNet({ clock, log }),
     host: NodeHost.open(),
     offload: new NodeOffload({ poolSize }),

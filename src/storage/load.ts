@@ -72,6 +72,7 @@ export async function createLogFolder(deps: LoadDeps, folder: string, topicId: U
   const isNew = (await disk.stat(folder)) === null
   await disk.makeDirectory(folder)
   try {
+    deps.failpoint('log.folder.made')
     await writeFileAtomically(disk, `${folder}/${PARTITION_METADATA_FILE}`, [encodePartitionMetadata(topicId)])
     await disk.syncDirectory(directoryOf(folder))
   } catch (error) {
@@ -154,7 +155,7 @@ async function beginAgain(deps: LoadDeps, options: LoadOptions, bases: readonly 
     deps.log.warn('storage.tail_cut', `${file} lies behind a beginning that never reached the disk; it was removed`, { reason })
   }
   // The last one first, so that a crash in between leaves no hole that looks whole.
-  for (const segment of segments.reverse()) await segment.removeFiles(deps.disk)
+  for (const segment of segments.reverse()) await segment.removeFiles(deps)
   await loadProducerSnapshot(deps, { directory: folder, maxOffset: logStartOffset ?? 0 })
   await deps.disk.syncDirectory(folder)
   return { ...emptyLog(deps, options, new Set()), cuts }

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import type { MoonMQError } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { GroupCommit } from './group-commit.ts'
 import { OffsetWaiters } from './offset-waiters.ts'
@@ -23,7 +24,7 @@ const NO_TIMER_FROM_MS = 2 ** 31
  */
 export class LogDurability {
   readonly #clock: Clock
-  readonly #disk: Disk
+  readonly #deps: { disk: Disk; failpoint: Failpoint }
   readonly #commit: GroupCommit
   readonly #host: DurabilityHost
   readonly #targets = new Map<Segment, SegmentTarget>()
@@ -43,9 +44,9 @@ export class LogDurability {
   readonly #durableWaiters = new OffsetWaiters()
   readonly #syncWaiters = new OffsetWaiters()
 
-  constructor(deps: { clock: Clock; disk: Disk; commit: GroupCommit }, host: DurabilityHost) {
+  constructor(deps: { clock: Clock; disk: Disk; commit: GroupCommit; failpoint: Failpoint }, host: DurabilityHost) {
     this.#clock = deps.clock
-    this.#disk = deps.disk
+    this.#deps = deps
     this.#commit = deps.commit
     this.#host = host
   }
@@ -149,7 +150,7 @@ export class LogDurability {
   #target(segment: Segment): SegmentTarget {
     let target = this.#targets.get(segment)
     if (target === undefined) {
-      target = new SegmentTarget(this.#disk, segment, {
+      target = new SegmentTarget(this.#deps, segment, {
         synced: (which, offset) => this.#segmentSynced(which, offset),
         failed: (which, error) => {
           if (this.#targets.get(which.segment) === which) this.#host.failed(error)

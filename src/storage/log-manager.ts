@@ -149,7 +149,7 @@ export class LogManager implements Resource {
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
-    this.#reopener = new Reopener({ disk, clock, log })
+    this.#reopener = new Reopener({ disk, clock, log, failpoint: this.deps.failpoint })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
   }
 
@@ -161,8 +161,11 @@ export class LogManager implements Resource {
     const holder = left === null ? null : decodeLock(left)
     const recoveredBootId = holder?.recoveredBootId ?? ((await isSurelyWhole(deps.disk, dataFolder)) ? deps.host.bootId : '')
     const lock = await DataFolderLock.acquire(deps, dataFolder, recoveredBootId)
+    const { failpoint = NO_FAILPOINT } = deps
     try {
+      failpoint('start.lock-taken')
       const marker = await takeCleanShutdown(deps.disk, dataFolder)
+      failpoint('start.marker-taken')
       const points = await readCheckpoint(deps, dataFolder, 'recovery-points')
       const starts = await readCheckpoint(deps, dataFolder, 'log-starts')
       // Before the first checkpoint nothing can have been deleted.
@@ -333,12 +336,14 @@ export class LogManager implements Resource {
     try {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
       await Promise.all(this.#removals)
+      this.deps.failpoint('stop.logs-closed')
       const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
       const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
       // What a log that failed has left unsynced may still be lost, so then there is none.
       if (isRecovered && isSynced) {
         await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
+        this.deps.failpoint('stop.marker-written')
       }
     } finally {
       await this.#lock.release()
@@ -407,15 +412,18 @@ export class LogManager implements Resource {
   async #markDeleted(partition: TopicPartition, topicId: Uuid): Promise<void> {
     const name = deletedFolderName(partition, topicId)
     await this.#deps.disk.rename(this.#folder(partition), `${this.dataFolder}/${name}`)
+    this.deps.failpoint('topic.delete.renamed')
     await this.#deps.disk.syncDirectory(this.dataFolder)
     this.#removeLater(name)
   }
 
   #removeLater(name: string): void {
-    const removal = this.#deps.disk.removeTree(`${this.dataFolder}/${name}`).then(
-      () => {},
-      (error: unknown) =>
-        this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
+    const remove = async () => {
+      await this.#deps.disk.removeTree(`${this.dataFolder}/${name}`)
+      this.deps.failpoint('topic.delete.removed')
+    }
+    const removal = remove().catch((error: unknown) =>
+      this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
     )
     this.#removals.add(removal)
     void removal.then(() => this.#removals.delete(removal))
@@ -428,6 +436,7 @@ export class LogManager implements Resource {
     if (known === undefined || known.offset <= offset) return
     this.#recoveryPoints.set(offsetKey(topicId, partition), { topicId, partition, offset })
     this.#savedChecksum = await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    this.deps.failpoint('checkpoint.lowered')
   }
 
   /** Returns the checksum of the recovery points. Writes nothing when nothing moved: an idle broker leaves the disk asleep. */
@@ -448,8 +457,10 @@ export class LogManager implements Resource {
     const { disk } = this.#deps
     this.#savedChecksum = null
     await writeOffsets(disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
+    this.deps.failpoint('checkpoint.log-starts-written')
     this.#savedCount = this.#recoveryPoints.size
     this.#savedChecksum = await writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    this.deps.failpoint('checkpoint.written')
     return this.#savedChecksum
   }
 

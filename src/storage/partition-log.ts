@@ -363,6 +363,7 @@ export class PartitionLog implements Log, ReadableLog {
   #wrote(segment: Segment, endOffset: number): void {
     this.tail.written(endOffset)
     try {
+      this.#deps.failpoint(segment.areNamesDurable ? 'log.append.written' : 'log.roll.created')
       segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
     } catch (error) {
       this.#fail(error)

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
 import type { BatchHeader } from '../record/batch.ts'
@@ -41,6 +42,7 @@ export interface RecoverDeps {
   readonly disk: Disk
   readonly pool: BufferPool
   readonly log: Logger
+  readonly failpoint: Failpoint
 }
 
 export interface Recovered {
@@ -65,7 +67,7 @@ export async function recoverSegments(
     const cut = await recoverSegment(deps, segment, kept[index + 1] ?? null, state, options)
     if (cut === null) continue
     cuts.push(cut)
-    for (const later of kept.splice(index + 1)) cuts.push(await removeSegment(deps.disk, later, cut))
+    for (const later of kept.splice(index + 1)) cuts.push(await removeSegment(deps, later, cut))
   }
   return { segments: kept, cuts }
 }
@@ -78,6 +80,7 @@ async function recoverSegment(
   options: RecoverOptions,
 ): Promise<CutReport | null> {
   await resetIndexes(segment)
+  deps.failpoint('recovery.indexes-reset')
   const file = segment.log.acquire()
   try {
     const sizeBytes = file.sizeBytes
@@ -107,12 +110,14 @@ async function recoverSegment(
         options,
       )
       await file.truncate(scan.endPosition)
+      deps.failpoint('recovery.cut')
       deps.log.warn('storage.tail_cut', `${segment.log.path} ended in bytes that are no whole batch; they were cut`, { ...cut })
     }
     if (rebuild.rewritePosition !== null) await rewrite(file, deps.pool, rebuild.rewritePosition, segment.writtenBytes)
     segment.finishTimeIndexWhenClosed(next !== null && cut === null)
     await file.datasync()
     await segment.syncIndexes()
+    deps.failpoint('recovery.segment-synced')
     return cut
   } finally {
     segment.log.release()
@@ -168,9 +173,9 @@ async function judgeFault(
   }
 }
 
-async function removeSegment(disk: Disk, segment: Segment, cut: CutReport): Promise<CutReport> {
+async function removeSegment(deps: RecoverDeps, segment: Segment, cut: CutReport): Promise<CutReport> {
   const { sizeBytes } = segment
-  await segment.removeFiles(disk)
+  await segment.removeFiles(deps)
   return {
     file: segment.log.path,
     fromPosition: 0,

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import { isCode } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Disk } from '../io/disk.ts'
@@ -20,15 +21,17 @@ export class Reopener {
   readonly #disk: Disk
   readonly #clock: Clock
   readonly #log: Logger
+  readonly #failpoint: Failpoint
   readonly #timers = new Map<PartitionLog, Timer>()
   readonly #running = new Set<Promise<void>>()
   #isClosed = false
   nextLeaderEpoch: ((partition: TopicPartition) => Promise<number>) | null = null
 
-  constructor(deps: { disk: Disk; clock: Clock; log: Logger }) {
+  constructor(deps: { disk: Disk; clock: Clock; log: Logger; failpoint: Failpoint }) {
     this.#disk = deps.disk
     this.#clock = deps.clock
     this.#log = deps.log
+    this.#failpoint = deps.failpoint
   }
 
   failed(log: PartitionLog, error: unknown): void {
@@ -64,6 +67,7 @@ export class Reopener {
       if (this.nextLeaderEpoch === null) return
       await this.#expectSpace(log.folder)
       const leaderEpoch = await this.nextLeaderEpoch({ topic: log.topic, partition: log.partition })
+      this.#failpoint('log.reopen.epoch-raised')
       await log.reopen(leaderEpoch)
       this.#log.warn('storage.reopened', `${log.folder} is open again`, { leaderEpoch, logEndOffset: log.logEndOffset })
     } catch (error) {

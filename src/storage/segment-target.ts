@@ -1,3 +1,4 @@
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { SyncTarget } from './group-commit.ts'
 import type { Segment } from './segment.ts'
@@ -10,11 +11,11 @@ export interface SegmentTargetHost {
 /** One segment's file as group commit sees it. The names in its folder are made durable with the first bytes. */
 export class SegmentTarget implements SyncTarget {
   readonly segment: Segment
-  readonly #disk: Disk
+  readonly #deps: { disk: Disk; failpoint: Failpoint }
   readonly #host: SegmentTargetHost
 
-  constructor(disk: Disk, segment: Segment, host: SegmentTargetHost) {
-    this.#disk = disk
+  constructor(deps: { disk: Disk; failpoint: Failpoint }, segment: Segment, host: SegmentTargetHost) {
+    this.#deps = deps
     this.segment = segment
     this.#host = host
   }
@@ -29,9 +30,10 @@ export class SegmentTarget implements SyncTarget {
     try {
       if (segment.areNamesDurable) await file.datasync()
       else {
-        await Promise.all([file.datasync(), this.#disk.syncDirectory(segment.folder)])
+        await Promise.all([file.datasync(), this.#deps.disk.syncDirectory(segment.folder)])
         segment.areNamesDurable = true
       }
+      this.#deps.failpoint('log.append.synced')
     } finally {
       segment.log.release()
     }

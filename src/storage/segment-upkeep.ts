@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Serial } from '../core/serial.ts'
 import type { TopicPartition } from '../core/types.ts'
@@ -28,14 +29,17 @@ export interface UpkeepHost extends TopicPartition {
 
 /** Work on the segments of one log that no request waits for: finishing closed ones, mending indexes, removing old ones. */
 export class SegmentUpkeep {
-  readonly #deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool }
+  readonly #deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool; failpoint: Failpoint }
   readonly #host: UpkeepHost
   /** Their indexes are being built again. */
   readonly #damaged = new Set<Segment>()
   /** A sync of their indexes failed. */
   readonly #doubtful = new Set<Segment>()
 
-  constructor(deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool }, host: UpkeepHost) {
+  constructor(
+    deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool; failpoint: Failpoint },
+    host: UpkeepHost,
+  ) {
     this.#deps = deps
     this.#host = host
   }
@@ -57,6 +61,7 @@ export class SegmentUpkeep {
       if (!this.#host.isOnline()) return
       await this.#saveIndexes(segment, endOffset)
       await writeFileAtomically(disk, `${folder}/${producerSnapshotName(endOffset)}`, [snapshot])
+      this.#deps.failpoint('segment.finish.snapshot-written')
       const oldest = this.#host.segments().at(-3)
       if (oldest !== undefined) await removeOldProducerSnapshots(disk, folder, oldest.baseOffset)
     })
@@ -76,6 +81,7 @@ export class SegmentUpkeep {
     // After a sync that failed another one proves nothing: the system may have given the bytes up. They must be written anew.
     this.#doubtful.add(segment)
     await segment.syncIndexes()
+    this.#deps.failpoint('segment.finish.indexes-synced')
     this.#doubtful.delete(segment)
     await segment.txnIndex.close()
     await this.#deps.disk.syncDirectory(this.#host.folder)
@@ -140,7 +146,7 @@ export class SegmentUpkeep {
       segments.shift()
       this.#host.removing()
       freed += first.sizeBytes
-      await first.removeFiles(this.#deps.disk)
+      await first.removeFiles(this.#deps)
     }
     if (freed > 0) await this.#deps.disk.syncDirectory(this.#host.folder)
     return freed

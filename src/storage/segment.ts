@@ -1,3 +1,4 @@
+import type { Failpoint } from '../core/failpoint.ts'
 import { readInt64 } from '../core/int64.ts'
 import { BATCH_HEADER_BYTES } from '../core/limits.ts'
 import type { Disk } from '../io/disk.ts'
@@ -163,10 +164,11 @@ export class Segment implements SegmentShape {
   }
 
   /** Takes every file away. */
-  async removeFiles(disk: Disk): Promise<void> {
+  async removeFiles({ disk, failpoint }: { disk: Disk; failpoint: Failpoint }): Promise<void> {
     await this.close()
     for (const kind of ['log', 'index', 'timeindex', 'txnindex'] as const) {
       await disk.removeFile(`${this.folder}/${segmentFileName(this.baseOffset, kind)}`)
+      if (kind === 'log') failpoint('segment.remove.log-removed')
     }
   }
 

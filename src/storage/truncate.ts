@@ -1,3 +1,4 @@
+import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { segmentFileName } from './files.ts'
@@ -8,7 +9,7 @@ import { scanBatches } from './scan.ts'
  * between leaves a log that is whole up to some later offset. Recovery, which must follow, makes the indexes fit.
  */
 export async function cutFiles(
-  deps: { disk: Disk; pool: BufferPool },
+  deps: { disk: Disk; pool: BufferPool; failpoint: Failpoint },
   options: { folder: string; bases: readonly number[]; offset: number; isDense: boolean },
 ): Promise<void> {
   const { folder, bases, offset } = options
@@ -17,6 +18,7 @@ export async function cutFiles(
     for (const kind of ['log', 'index', 'timeindex', 'txnindex'] as const) {
       await deps.disk.removeFile(`${folder}/${segmentFileName(base, kind)}`)
     }
+    deps.failpoint('log.truncate.segment-removed')
   }
   await deps.disk.syncDirectory(folder)
   const last = bases[keep - 1] as number
@@ -28,6 +30,7 @@ export async function cutFiles(
       if (header.baseOffset + header.lastOffsetDelta < offset) end = position + header.sizeBytes
     })
     if (end < file.sizeBytes) await file.truncate(end)
+    deps.failpoint('log.truncate.cut')
     await file.datasync()
   } finally {
     await file.close()

@@ -4,6 +4,7 @@ import { Broker } from '../../src/broker/broker.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
 import { SystemClock, withDeadline } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
+import { NO_FAILPOINT } from '../../src/core/failpoint.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom, SystemRandom } from '../../src/core/random.ts'
 import { FixedHost } from '../../src/io/host.ts'
@@ -37,7 +38,7 @@ async function run(disk: MemoryDisk, boot = 'boot-1'): Promise<Running> {
   const random = new SystemRandom()
   const codecs = new Codecs({ loader })
   const offload = new InlineOffload()
-  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader }
+  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },
     { folder: '/data', nodeId: 0, kafka: new Map(), groupCommit: { lingerMs: 0, maxWaiters: 64 }, maxOpenFiles: 64 },

@@ -2,6 +2,7 @@ import { Broker } from '../../src/broker/broker.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
+import { NO_FAILPOINT } from '../../src/core/failpoint.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SystemRandom } from '../../src/core/random.ts'
 import { FixedHost } from '../../src/io/host.ts'
@@ -31,7 +32,7 @@ export async function diskBroker(disk: MemoryDisk, settings: Record<string, stri
   const random = new SystemRandom()
   const codecs = new Codecs({ loader })
   const offload = new InlineOffload()
-  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader }
+  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },

@@ -28,6 +28,7 @@ export const LAYERS: readonly Layer[] = [
       'atomic-file',
       'disk',
       'door',
+      'failpoints',
       'host',
       'loader',
       'memory-disk',
@@ -41,7 +42,7 @@ export const LAYERS: readonly Layer[] = [
   ),
   layer('schema', [], ['compile', 'messages', 'primitives', 'records', 'types.generated']),
   layer('record', ['schema'], ['batch', 'builder', 'compression', 'control', 'record']),
-  layer('config', [], ['address', 'broker-settings', 'kafka-setting', 'keys', 'load', 'resolve', 'show', 'topic-settings']),
+  layer('config', [], ['address', 'broker-settings', 'failpoints', 'kafka-setting', 'keys', 'load', 'resolve', 'show', 'topic-settings']),
   layer('wire', ['record'], ['errors', 'frame', 'limits', 'messages', 'opcodes', 'records']),
   layer(
     'storage',

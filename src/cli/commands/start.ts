@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { formatAddress } from '../../config/address.ts'
+import { readFailpoints } from '../../config/failpoints.ts'
 import type { Settings } from '../../config/keys.ts'
 import { loadConfig } from '../../config/load.ts'
 import { SystemClock } from '../../core/clock.ts'
@@ -79,7 +80,15 @@ export async function start(context: CliContext, argv: readonly string[]): Promi
 
 async function startServer(context: CliContext, settings: Settings, log: Logger): Promise<{ server: BrokerServer; settings: Settings }> {
   const poolSize = Number(context.env['UV_THREADPOOL_SIZE']) || DEFAULT_POOL_SIZE
-  const machine = thisMachine({ poolSize, memoryBytes: settings.server.memory ? Number.POSITIVE_INFINITY : null, log })
+  const failures = readFailpoints(context.env)
+  for (const { name, nth, errorCode } of failures) {
+    const what = errorCode === null ? 'dies' : `is given ${errorCode}`
+    log.warn(
+      'test.failpoint',
+      `MOONMQ_FAILPOINT is set: this broker ${what} at moment ${name}, time ${nth}; never set it where data matters`,
+    )
+  }
+  const machine = thisMachine({ poolSize, memoryBytes: settings.server.memory ? Number.POSITIVE_INFINITY : null, log, failures })
   const registry = new MetricsRegistry()
   const scrape = new Scrape({ loader: new NodeLoader(), registry }, { processMetrics: true })
   const server = await BrokerServer.start({ machine, log, metrics: registry, scrape: () => scrape.text() }, settings)
