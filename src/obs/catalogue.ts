@@ -70,6 +70,7 @@ export const METRICS: readonly MetricRow[] = [
   counter('moonmq_fsync_total', [], 'Syncs of log files'),
   gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),
   counter('moonmq_storage_failures_total', ['topic'], 'Logs closed after a failed write or sync'),
+  counter('moonmq_background_failures_total', ['loop'], 'Passes of a background loop that failed, by loop'),
   counter('moonmq_producers_expired_total', [], 'Idempotent producers forgotten after silence'),
 
   counter('moonmq_metrics_http_requests_total', [], 'Requests to the HTTP listener'),

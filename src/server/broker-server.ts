@@ -14,6 +14,7 @@ import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
 import { NativeDoor } from '../native/listener.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from '../native/options.ts'
 import { Codecs } from '../record/compression.ts'
+import { Background } from './background.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
@@ -43,6 +44,7 @@ export class BrokerServer implements Resource {
   readonly status: Status
   readonly stopped: Promise<MoonMQError | null>
   readonly #log: Logger
+  readonly #background: Background
   readonly #doors: readonly Door[]
   readonly #listeners: Listeners
   readonly #http: HttpDoor | null
@@ -55,6 +57,7 @@ export class BrokerServer implements Resource {
     this.data = parts.data
     this.status = parts.status
     this.#log = parts.log
+    this.#background = parts.background
     this.#doors = parts.doors
     this.#listeners = parts.listeners
     this.#http = parts.http
@@ -134,6 +137,7 @@ export class BrokerServer implements Resource {
       await this.broker.close()
     } finally {
       try {
+        await this.#background.close()
         await this.data.close()
       } finally {
         this.#end(this.#failure)
@@ -156,6 +160,7 @@ export class BrokerServer implements Resource {
 
 interface Parts {
   readonly log: Logger
+  readonly background: Background
   readonly data: Data
   readonly broker: Broker
   readonly status: Status
@@ -204,7 +209,9 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
     undo.push(() => http.close())
     httpAddress = formatAddress(http.address)
   }
-  return { log, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
+  const background = new Background({ clock, log, metrics })
+  undo.push(() => background.close())
+  return { log, background, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
 }
 
 function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {
