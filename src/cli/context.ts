@@ -6,6 +6,8 @@ import { type SystemError, systemCode, systemReason } from '../io/system-error.t
 export interface CliContext {
   /** Data goes here, nothing else. */
   out(text: string): void
+  /** Resolves when the reader of the output has kept up: for commands that print without end. Undefined: at once. */
+  drained?(): Promise<void> | undefined
   /** Progress, hints and errors. */
   err(text: string): void
   readonly stdin: Readable

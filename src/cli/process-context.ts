@@ -14,6 +14,7 @@ export function processContext(): CliContext {
   let stopped = false
   return {
     out: (text) => void stdout.write(text),
+    drained: () => (stdout.writableNeedDrain ? new Promise((resolve) => stdout.once('drain', () => resolve())) : undefined),
     err: (text) => void stderr.write(text),
     stdin,
     stdinIsTerminal: stdin.isTTY === true,

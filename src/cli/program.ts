@@ -4,6 +4,7 @@ import { SystemClock } from '../core/clock.ts'
 import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
+import { logDump } from './commands/log-dump.ts'
 import { produce } from './commands/produce.ts'
 import { createTopic, deleteTopic, describeTopic, growTopic, listTopics } from './commands/topic.ts'
 import { validate } from './commands/validate.ts'
@@ -35,8 +36,12 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
     .description('check a stopped or copied data folder byte by byte')
     .argument('[folder]', 'data folder', './moonmq-data')
     .option('--data <folder>', 'the same, as an option')
+    .option('--progress', 'tell on stderr how far it is, even where that is no terminal')
     .option('--json', 'print the result as JSON')
-    .action((folder: string, options: { data?: string; json?: boolean }) => run(validate(context, options.data ?? folder, options)))
+    .action((folder: string, options: { data?: string; json?: boolean; progress?: boolean }) =>
+      run(validate(context, options.data ?? folder, options)),
+    )
+  addLogCommands(context, program, run)
   base(program.command('demo'), context)
     .description('create a topic, produce by key, consume merged by time, check the bytes at rest')
     .option('-b, --broker <host:port>', 'use this broker instead of a fresh one')
@@ -110,6 +115,24 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
     .argument('<name>')
     .option('--yes', 'do it')
     .action((name: string, options) => run(deleteTopic(context, name, options)))
+}
+
+function addLogCommands(context: CliContext, program: Command, run: Run): void {
+  const log = base(program.command('log'), context).description('look into the files of a log and repair them, without a broker')
+  base(log.command('dump'), context)
+    .description('print what files hold: records or batches of logs, entries of indexes, snapshots and checkpoints')
+    .argument('<what...>', 'a file, the folder of a partition, or TOPIC-PARTITION in the data folder')
+    .option('--data <folder>', 'data folder in which TOPIC-PARTITION is looked for', './moonmq-data')
+    .option('--batches', 'a line for each batch instead of each record')
+    .option('--from <offset>', 'first offset to show')
+    .option('--to <offset>', 'show what lies below this offset')
+    .option('-n, --max <n>', 'end after this many lines')
+    .option('--hex', 'keys, values and headers as hexadecimal digits')
+    .option('--max-value-bytes <n>', 'longer keys, values and headers are cut', '1024')
+    .option('--decode <what>', 'auto, none, metadata, offsets, transactions or share: what the records are', 'auto')
+    .option('--side-files', 'of a folder the indexes, snapshots and checkpoints too')
+    .option('--json', 'print JSON, one object a line')
+    .action((what: string[], options) => run(logDump(context, what, options)))
 }
 
 function addProduce(context: CliContext, program: Command, run: Run): void {

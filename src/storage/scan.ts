@@ -60,7 +60,7 @@ export async function scanBatches(file: DiskFile, pool: BufferPool, request: Sca
 }
 
 /** Reads on until the batch at `position` is in memory; returns why it cannot be. */
-async function ensureBatch(chunk: ChunkReader, position: number, to: number): Promise<string | null> {
+export async function ensureBatch(chunk: ChunkReader, position: number, to: number): Promise<string | null> {
   const left = to - position
   if (left < BATCH_HEADER_BYTES) return `${left} bytes are left, a batch header has ${BATCH_HEADER_BYTES}`
   await chunk.need(position, BATCH_HEADER_BYTES)
@@ -115,7 +115,7 @@ export async function isWholeBatch(file: DiskFile, pool: BufferPool, position: n
 }
 
 /** A window on a file that moves forward. */
-class ChunkReader {
+export class ChunkReader {
   readonly #file: DiskFile
   readonly #pool: BufferPool
   readonly #to: number

@@ -42,8 +42,8 @@ export interface PartitionReport extends TopicPartition {
 
 export interface PartitionCheckDeps extends SegmentCheckDeps {
   readonly clock: Clock
-  /** Called before a segment is read. */
-  readonly onSegment: (file: string, bytes: number) => void
+  /** Called when a file was read up to a byte: 0 before its first one. */
+  readonly onProgress: (file: string, endPosition: number) => void
 }
 
 const MAX_METADATA_BYTES = 1024
@@ -144,8 +144,7 @@ class PartitionCheck {
     if (baseOffset !== this.#nextOffset && (!this.#expected.isCompacted || baseOffset < this.#nextOffset)) {
       findings.problem(file, null, `the segment before it ends at offset ${this.#nextOffset}`)
     }
-    const sizeBytes = (await this.#deps.disk.stat(`${this.#folder}/${segmentFileName(baseOffset, 'log')}`))?.sizeBytes ?? 0
-    this.#deps.onSegment(file, sizeBytes)
+    this.#deps.onProgress(file, 0)
     const totals: SegmentTotals = await checkSegment(
       this.#deps,
       { producers: this.#producers, epochs: this.#epochs },
@@ -160,7 +159,10 @@ class PartitionCheck {
         minEpoch: this.#lastEpoch,
         maxEpoch: this.#expected.leaderEpoch,
         scannedFrom: this.#startOffset,
-        onBatch: () => this.#compareSnapshot(),
+        onBatch: (endPosition) => {
+          this.#deps.onProgress(file, endPosition)
+          this.#compareSnapshot()
+        },
       },
     )
     this.#totals.batches += totals.batches

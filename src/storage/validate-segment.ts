@@ -36,7 +36,7 @@ export interface SegmentCheckOptions {
   readonly minEpoch: number
   readonly maxEpoch: number | null
   readonly scannedFrom: number
-  readonly onBatch: (header: BatchHeader) => void
+  readonly onBatch: (endPosition: number) => void
 }
 
 /** What a segment has; `state` was moved on by its batches. */
@@ -169,7 +169,7 @@ class SegmentWalk {
       if (!(error instanceof MoonMQError)) throw error
       this.#deps.findings.problem(this.#name('log'), position, `offset ${header.baseOffset}: ${error.message}`)
     }
-    this.#options.onBatch(header)
+    this.#options.onBatch(position + header.sizeBytes)
   }
 
   #checkRecords(header: BatchHeader, bytes: Buffer, at: number): void {

@@ -29,9 +29,9 @@ export interface ValidateOptions {
 }
 
 export interface ValidateProgress {
-  /** Read next, relative to the folder. */
+  /** Being read, relative to the folder. */
   readonly file: string
-  /** Bytes of `.log` files before it, and of all. */
+  /** Bytes of `.log` files that were read, and of all. */
   readonly bytesDone: number
   readonly bytesTotal: number
 }
@@ -95,7 +95,7 @@ export async function validateLogs(
       findings.note(name, 'no topic of the metadata log has this partition; the next start sets the folder aside')
       continue
     }
-    const check = { ...deps, pool, findings, missingCodecs, onSegment: progress }
+    const check = { ...deps, pool, findings, missingCodecs, onProgress: progress }
     const report = await checkPartition(check, {
       dataFolder: options.folder,
       wasClean: root.wasClean,
@@ -207,7 +207,7 @@ async function startProgress(
   disk: Disk,
   options: ValidateOptions,
   folders: readonly TopicPartition[],
-): Promise<(file: string, bytes: number) => void> {
+): Promise<(file: string, endPosition: number) => void> {
   const { onProgress } = options
   if (onProgress === undefined) return () => {}
   let bytesTotal = 0
@@ -217,10 +217,12 @@ async function startProgress(
       if (parseSegmentFileName(entry.name)?.kind === 'log') bytesTotal += (await disk.stat(`${path}/${entry.name}`))?.sizeBytes ?? 0
     }
   }
-  let bytesDone = 0
-  return (file, bytes) => {
-    onProgress({ file, bytesDone, bytesTotal })
-    bytesDone += bytes
+  let bytesBefore = 0
+  let current = { file: '', endPosition: 0 }
+  return (file, endPosition) => {
+    if (file !== current.file) bytesBefore += current.endPosition
+    current = { file, endPosition }
+    onProgress({ file, bytesDone: bytesBefore + endPosition, bytesTotal })
   }
 }
 

@@ -8,7 +8,7 @@ import { FixedHost } from '../../../src/io/host.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { readBatchHeader, sealBatch } from '../../../src/record/batch.ts'
 import { DEFAULT_POOL_SIZE, type Machine, thisMachine } from '../../../src/server/machine.ts'
-import { validateDataFolder } from '../../../src/server/offline.ts'
+import { type ValidateProgress, validateDataFolder } from '../../../src/server/offline.ts'
 import { DataFolderLock } from '../../../src/storage/lock.ts'
 import type { ValidationReport } from '../../../src/storage/validate.ts'
 import { DataFolder, fillDataFolder, METADATA_FOLDER } from '../../support/data-folder.ts'
@@ -90,8 +90,12 @@ function expectProblem(report: ValidationReport, file: RegExp, reason = /./, pos
 test('a sound folder has no problem, its totals are those of what was written, and not a byte of it changes', async () => {
   const disk = await planted(clean)
   disk.resetCounters()
-  const files: string[] = []
-  const report = await validateDataFolder(machine(disk), FOLDER, (each) => void files.push(each.file))
+  const files = new Set<string>()
+  const progress: ValidateProgress[] = []
+  const report = await validateDataFolder(machine(disk), FOLDER, (each) => {
+    files.add(each.file)
+    progress.push(each)
+  })
   assert.deepEqual([report.problems, report.repairs, report.notes], [[], [], []])
   assert.equal(report.wasClean, true)
   assert.deepEqual(
@@ -103,10 +107,17 @@ test('a sound folder has no problem, its totals are those of what was written, a
   assert.deepEqual(records('codecs'), [8])
   assert.deepEqual(records('txn'), [12 * 3 * 2 + 24 + 3])
   assert.equal(report.totals.partitions, 5)
-  assert.equal(report.totals.segments, files.length)
+  assert.equal(report.totals.segments, files.size)
   assert.ok(report.totals.segments > 10, `${report.totals.segments}`)
   const logBytes = [...clean].filter(([path]) => path.endsWith('.log')).reduce((sum, [, bytes]) => sum + bytes.length, 0)
   assert.equal(report.totals.bytes, logBytes)
+  const done = progress.map((each) => each.bytesDone)
+  assert.deepEqual(
+    done,
+    [...done].sort((a, b) => a - b),
+    'progress never goes back',
+  )
+  assert.deepEqual([done.at(-1), progress[0]?.bytesTotal], [logBytes, logBytes])
   assert.equal(disk.counters().writtenBytes, 0)
   assert.deepEqual(await filesOf(disk, FOLDER), clean)
 })

@@ -1,0 +1,32 @@
+import { Readable } from 'node:stream'
+import type { CliContext } from '../../src/cli/context.ts'
+import { run } from '../../src/cli/main.ts'
+
+export interface CliRun {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs a command that needs no broker in this process, as if it were called in `cwd`. */
+export async function cliIn(cwd: string, argv: readonly string[]): Promise<CliRun> {
+  let out = ''
+  let err = ''
+  const context: CliContext = {
+    out: (text) => {
+      out += text
+    },
+    err: (text) => {
+      err += text
+    },
+    stdin: Readable.from(['']),
+    stdinIsTerminal: false,
+    errIsTerminal: false,
+    colour: false,
+    env: {},
+    cwd,
+    signal: new AbortController().signal,
+  }
+  const code = await run(context, argv)
+  return { code, out, err }
+}
