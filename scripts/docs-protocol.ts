@@ -51,7 +51,9 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   CREATE_TOPIC: 'Not idempotent: an existing topic is code 7. 1 to 1024 partitions.',
   LIST_TOPICS: 'Sorted; internal topics are left out; cut at `server.maxListTopics`.',
   DESCRIBE_TOPIC:
-    'Only settings that were set: `max_segment_size`, `retention` (seconds), `max_log_bytes`, `cleanup_policy`, others by their own names.',
+    'Only settings that were set: `max_segment_size`, `retention` (seconds), `max_log_bytes`, `cleanup_policy`, `cleaner_interval` (seconds), `backend`, others by their own names.',
+  ALTER_TOPIC_CONFIG:
+    "All or nothing; takes effect at once. `max_segment_size` (bytes), `retention` (seconds), `max_log_bytes` (bytes), `cleaner_interval` (seconds): numbers of at least 1, fractions cut off. `cleanup_policy`: `delete`, `compact` or `compact,delete`. `backend` cannot be changed. Others by Kafka's names. Code 17 for an unknown key or a bad value, 18 for an internal topic.",
   CREATE_PARTITIONS: '`total` is the new count and must grow (code 21).',
   SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
   SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',
@@ -61,9 +63,14 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   LIST: 'Flag 0x01: with internal topics.',
   DESCRIPTION:
     "Settings that were set, by Kafka's names. All four offsets of a partition are −1 when it is offline: its files are damaged or its disk failed.",
-  CREATE: "Partitions −1: the broker's default. Settings by Kafka's names.",
+  CREATE: "Partitions −1: the broker's default. Settings by Kafka's names or those of ALTER_TOPIC_CONFIG, `backend` included.",
   GET_POSITIONS: 'Committed offsets of a group.',
   POSITIONS: 'By partition from 0; −1: nothing is committed.',
+  DESCRIBE_CONFIG: 'Every setting of a topic in force.',
+  CONFIG:
+    "By Kafka's names, sorted. `source`: 1 the topic or its backend, 2 and 3 set while running for this broker and for all, 4 the settings file, 5 nobody; `from` is the setting that gave the value. Flag 0x01: chosen when the topic was made, never changed.",
+  ALTER_CONFIG: 'All or nothing. `unset` brings defaults back. Flag 0x01: only say whether it could be done.',
+  CONFIG_CHANGED: 'Names of the settings that changed, or would.',
   STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
 }
 
@@ -71,7 +78,6 @@ const SERVED_ELSEWHERE: readonly OpName[] = [
   'SUBSCRIBE',
   'INIT_PRODUCER_ID',
   'JOIN_GROUP',
-  'ALTER_TOPIC_CONFIG',
   'LIST_GROUPS',
   'DESCRIBE_GROUP',
   'DELETE_GROUP',

@@ -33,6 +33,7 @@ const CONFIG: LogConfig = {
   minCleanableDirtyRatio: 0.5,
   minCompactionLagMs: 0,
   maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
+  cleanerIntervalMs: 0,
 }
 
 function batchOf(records: number, valueBytes: number): Buffer {

@@ -49,6 +49,8 @@ export interface BrokerOptions {
   readonly nodeId: number
   /** Kafka's broker settings that the configuration sets, by dotted name and checked. Defaults do not belong in it. */
   readonly settings: ReadonlyMap<string, string>
+  /** `moonmq.backend` of topics that are made without one. Default segmented. */
+  readonly defaultBackend?: string
   /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
   readonly maxInflightProduceBytes?: number
   /** Bytes of single records that wait to become a batch, of all clients together. Default 128 MiB. */
@@ -107,7 +109,10 @@ export class Broker implements RecordPorts, Resource {
       { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
     )
     this.cluster = new Cluster({ metadata }, { nodeId, settings })
-    this.topics = new TopicService({ metadata, partitions, random, chooser: new PartitionChooser({ clock, random }) }, { nodeId, settings })
+    this.topics = new TopicService(
+      { metadata, partitions, random, chooser: new PartitionChooser({ clock, random }) },
+      { nodeId, settings, ...(options.defaultBackend === undefined ? {} : { defaultBackend: options.defaultBackend }) },
+    )
     this.produce = this.#produce
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })

@@ -1,6 +1,7 @@
 import type { MoonMQError } from '../core/errors.ts'
 import type { IsolationLevel } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
+import type { ConfigChange } from '../metadata/config-plans.ts'
 import type { MetadataImage, TopicImage } from '../metadata/types.ts'
 import type { RecordHeader } from '../record/record.ts'
 import type { AbortedTransaction, EpochEnd, LogRead, TimestampOffset } from '../storage/types.ts'
@@ -63,6 +64,17 @@ export interface ConfigValue {
   readonly synonyms: readonly { readonly name: string; readonly value: string | null; readonly source: number }[]
 }
 
+/** A change of the settings of one topic or broker. */
+export interface AlterConfig {
+  readonly name: string
+  /** One after another: the last one of a name wins. */
+  readonly changes: readonly ConfigChange[]
+  /** What is not among the changes goes back to its default. Default false. */
+  readonly replace?: boolean
+  /** Only says whether it could be done. Default false. */
+  readonly validateOnly?: boolean
+}
+
 export interface TopicPort {
   /** Throws TOPIC_MISSING. */
   get(name: string): TopicImage
@@ -76,6 +88,13 @@ export interface TopicPort {
   ensure(context: RequestContext, name: string): Promise<TopicImage>
   delete(context: RequestContext, name: string): Promise<TopicImage>
   createPartitions(context: RequestContext, name: string, total: number, options?: { validateOnly?: boolean }): Promise<TopicImage>
+  /**
+   * Changes settings, all or none; the logs have them when it resolves. The answer is the names of those that changed. Throws
+   * TOPIC_MISSING, CONFIG_INVALID, and for native clients TOPIC_FORBIDDEN.
+   */
+  alterConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
+  /** The same for settings of this broker, or of all with the name ''. Throws INVALID_REQUEST for what a restart needs. */
+  alterBrokerConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
   /** Every topic setting with its value and where it comes from. */
   describeConfig(context: RequestContext, name: string): readonly ConfigValue[]
   /** Every broker setting likewise. */

@@ -1,6 +1,7 @@
 import { BROKER_SETTINGS } from '../config/broker-settings.ts'
 import { kafkaNumber } from '../config/kafka-setting.ts'
 import { defined } from '../core/assert.ts'
+import type { MetadataImage } from '../metadata/types.ts'
 
 const DEFAULTS = new Map(BROKER_SETTINGS.map((setting) => [setting.name, setting.default]))
 
@@ -25,4 +26,16 @@ export class BrokerSettings {
   all(): ReadonlyMap<string, string> {
     return new Map([...DEFAULTS, ...this.configured])
   }
+}
+
+/** Those that somebody set, strongest first: while running for this broker, while running for all, in the configuration. */
+export function brokerSettingsInForce(
+  image: MetadataImage,
+  nodeId: number,
+  configured: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const all = image.brokerConfigs.get('')
+  const own = image.brokerConfigs.get(String(nodeId))
+  if (all === undefined && own === undefined) return configured
+  return new Map([...configured, ...(all ?? []), ...(own ?? [])])
 }

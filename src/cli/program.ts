@@ -7,6 +7,7 @@ import { demo } from './commands/demo.ts'
 import { logDump } from './commands/log-dump.ts'
 import { produce } from './commands/produce.ts'
 import { createTopic, deleteTopic, describeTopic, growTopic, listTopics } from './commands/topic.ts'
+import { topicConfig } from './commands/topic-config.ts'
 import { validate } from './commands/validate.ts'
 import { showVersion } from './commands/version.ts'
 import { DEFAULT_BROKER } from './connect.ts'
@@ -88,7 +89,7 @@ function connected(command: Command, context: CliContext): Command {
 }
 
 function addTopicCommands(context: CliContext, program: Command, run: Run): void {
-  const topic = base(program.command('topic'), context).description('create, list, describe, grow and delete topics')
+  const topic = base(program.command('topic'), context).description('create, list, describe, configure, grow and delete topics')
   connected(topic.command('create'), context)
     .description('make a topic')
     .argument('<name>')
@@ -104,6 +105,14 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
     .description('partitions with their offsets, and what was set')
     .argument('<name>')
     .action((name: string, options) => run(describeTopic(context, name, options)))
+  connected(topic.command('config'), context)
+    .description('show every setting in force and where it comes from, or change some while the topic is used')
+    .argument('<name>')
+    .argument('[key=value...]', 'settings to change')
+    .option('--unset <key>', 'back to the default, repeatable', collect, [])
+    .option('--dry-run', 'only say whether it could be done')
+    .option('--explain', 'what each setting means')
+    .action((name: string, pairs: string[], options) => run(topicConfig(context, name, pairs, options)))
   connected(topic.command('grow'), context)
     .description('raise the number of partitions')
     .argument('<name>')

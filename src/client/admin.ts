@@ -1,5 +1,6 @@
+import { CONFIG_FIXED, VALIDATE_ONLY } from '../wire/opcodes.ts'
 import type { Link } from './link.ts'
-import type { Admin, TopicDescription, TopicSummary } from './types.ts'
+import type { Admin, TopicConfigChange, TopicDescription, TopicSettingValue, TopicSummary } from './types.ts'
 
 const DEFAULT_PARTITIONS = -1
 
@@ -29,6 +30,22 @@ export class LinkAdmin implements Admin {
     return describe(this.#link, name)
   }
 
+  async describeTopicConfig(name: string): Promise<readonly TopicSettingValue[]> {
+    const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_CONFIG', { name }, 'CONFIG'))
+    return found.settings.map(({ source, flags, from, ...setting }) => ({
+      ...setting,
+      source: sourceOf(setting.name, source, from),
+      from,
+      fixed: (flags & CONFIG_FIXED) !== 0,
+    }))
+  }
+
+  async alterTopicConfig(name: string, change: TopicConfigChange): Promise<readonly string[]> {
+    const { set = {}, unset = [], validateOnly = false } = change
+    const request = { name, flags: validateOnly ? VALIDATE_ONLY : 0, set: new Map(Object.entries(set)), unset: [...unset] }
+    return (await this.#link.request('ALTER_CONFIG', request, 'CONFIG_CHANGED')).names
+  }
+
   async deleteTopic(name: string): Promise<void> {
     await this.#link.request('DELETE_TOPIC', { name }, 'OK')
   }
@@ -36,6 +53,14 @@ export class LinkAdmin implements Admin {
   async createPartitions(name: string, total: number): Promise<void> {
     await this.#link.request('CREATE_PARTITIONS', { name, total }, 'OK')
   }
+}
+
+const SET_ON_TOPIC = 1
+const DEFAULT_VALUE = 5
+
+function sourceOf(name: string, source: number, from: string): TopicSettingValue['source'] {
+  if (source === SET_ON_TOPIC) return from === name ? 'topic' : 'backend'
+  return source === DEFAULT_VALUE ? 'default' : 'broker'
 }
 
 export async function describe(link: Link, name: string, signal?: AbortSignal): Promise<TopicDescription> {

@@ -141,11 +141,38 @@ export interface TopicDescription {
   readonly config: ReadonlyMap<string, string>
 }
 
+/** A setting of a topic as it is in force. */
+export interface TopicSettingValue {
+  readonly name: string
+  readonly value: string
+  /** What it is when nobody sets it. */
+  readonly default: string
+  /** Whether the topic set it, its backend means it, the broker sets it for all topics, or nobody did. */
+  readonly source: 'topic' | 'backend' | 'broker' | 'default'
+  /** The setting that gave the value, where it is another one. */
+  readonly from: string
+  /** Chosen when the topic was made. */
+  readonly fixed: boolean
+  readonly documentation: string
+}
+
+export interface TopicConfigChange {
+  readonly set?: Readonly<Record<string, string>>
+  /** Settings that go back to their defaults. */
+  readonly unset?: readonly string[]
+  /** Only ask whether it could be done. Default false. */
+  readonly validateOnly?: boolean
+}
+
 export interface Admin {
   createTopic(name: string, options?: { partitions?: number; config?: Readonly<Record<string, string>> }): Promise<void>
   /** By name; internal topics are left out. */
   listTopics(): Promise<readonly TopicSummary[]>
   describeTopic(name: string): Promise<TopicDescription>
+  /** Every setting in force, sorted by name. */
+  describeTopicConfig(name: string): Promise<readonly TopicSettingValue[]>
+  /** Changes settings while the topic is used, all or none. Returns the names of those that changed. */
+  alterTopicConfig(name: string, change: TopicConfigChange): Promise<readonly string[]>
   deleteTopic(name: string): Promise<void>
   /** `total` is the new number of partitions. */
   createPartitions(name: string, total: number): Promise<void>

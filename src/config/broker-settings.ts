@@ -85,12 +85,26 @@ export function checkBrokerSetting(name: string, value: string): string {
   return checkNamedSetting('broker', BY_NAME, name, value)
 }
 
+/** Read by a timer that is set up at the start. */
+const READ_ONCE: ReadonlySet<string> = new Set(['log.flush.scheduler.interval.ms'])
+
+const CHANGEABLE: ReadonlySet<string> = new Set(
+  TOPIC_SETTINGS.flatMap((topic) =>
+    topic.broker.filter(({ factor, name }) => factor === 1 && !READ_ONCE.has(name)).map(({ name }) => name),
+  ),
+)
+
+/** Whether a change takes effect while the broker runs: the defaults of topic settings but for their coarser units, as in Kafka. */
+export function isChangeable(name: string): boolean {
+  return CHANGEABLE.has(name)
+}
+
 /** Minutes and hours of a time are whole numbers of a coarser unit with the same default. */
 function topicDefaults(): KafkaSetting[] {
   const rows: KafkaSetting[] = []
   for (const topic of TOPIC_SETTINGS) {
     for (const synonym of topic.broker) {
-      const { broker: _, ...shared } = topic
+      const { broker: _, native: __, fixed: ___, ...shared } = topic
       if (synonym.factor === 1) {
         rows.push({ ...shared, name: synonym.name, doc: `Default of the topic setting ${topic.name}. ${topic.doc}` })
         continue

@@ -17,8 +17,7 @@ export const SETTINGS = {
     dataDir: text('./moonmq-data', { min: 1, doc: 'Folder of the data; made when it is missing.' }),
     memory: flag(false, { doc: 'Keep everything in memory: nothing is written, nothing survives the stop.' }),
     storageBackend: word('segmented', ['segmented', 'commitlog'], {
-      doc: 'Preset of settings for new topics. There is one log; both names are taken, and mean the same so far.',
-      idle: true,
+      doc: 'Preset of settings for new topics: their moonmq.backend when they are made without one.',
     }),
     maxConnections: integer(10_000, {
       min: 1,

@@ -7,9 +7,19 @@ export interface BrokerSynonym {
   readonly factor: number
 }
 
+/** A topic setting as the native protocol names it. */
+export interface NativeName {
+  readonly name: string
+  /** What one unit of it is in units of the topic setting: 1,000 for seconds to milliseconds. 0: the value is no number. */
+  readonly factor: number
+}
+
 export interface TopicSetting extends KafkaSetting {
   /** In the order in which they are asked. Empty: there is none. */
   readonly broker: readonly BrokerSynonym[]
+  readonly native: NativeName | null
+  /** Chosen when the topic is made, and the same from then on. */
+  readonly fixed: boolean
 }
 
 const HOUR_MS = 3_600_000
@@ -20,6 +30,8 @@ interface Extra {
   readonly max?: number
   readonly values?: readonly string[]
   readonly broker?: readonly (string | readonly [string, number])[]
+  readonly native?: readonly [name: string, factor: number]
+  readonly fixed?: true
   readonly stored?: true
 }
 
@@ -34,6 +46,8 @@ function row(name: string, type: KafkaSetting['type'], fallback: string | number
     unit,
     doc,
     broker,
+    native: extra.native === undefined ? null : { name: extra.native[0], factor: extra.native[1] },
+    fixed: extra.fixed === true,
     inForce: extra.stored !== true,
     ...(extra.min === undefined ? {} : { min: extra.min }),
     ...(extra.max === undefined ? {} : { max: extra.max }),
@@ -53,7 +67,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'list',
     'delete',
     '',
-    { values: ['delete', 'compact'], broker: ['log.cleanup.policy'], stored: true },
+    { values: ['delete', 'compact'], broker: ['log.cleanup.policy'], native: ['cleanup_policy', 0], stored: true },
     'What happens to old records: delete whole segments, keep the last record of each key, or both.',
   ),
   row(
@@ -61,7 +75,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     -1,
     '',
-    { min: -1, max: 9, broker: ['compression.gzip.level'], stored: true },
+    { min: -1, max: 9, broker: ['compression.gzip.level'] },
     'Level of gzip when the broker compresses; -1 = the library decides.',
   ),
   row(
@@ -69,7 +83,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     9,
     '',
-    { min: 1, max: 17, broker: ['compression.lz4.level'], stored: true },
+    { min: 1, max: 17, broker: ['compression.lz4.level'] },
     'Level of lz4 when the broker compresses.',
   ),
   row(
@@ -85,7 +99,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     3,
     '',
-    { min: -131072, max: 22, broker: ['compression.zstd.level'], stored: true },
+    { min: -131072, max: 22, broker: ['compression.zstd.level'] },
     'Level of zstd when the broker compresses.',
   ),
   row(
@@ -209,6 +223,22 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'In-sync replicas below which acks=all is refused.',
   ),
   row(
+    'moonmq.backend',
+    'string',
+    'segmented',
+    '',
+    { values: ['segmented', 'commitlog'], native: ['backend', 0], fixed: true },
+    'Preset of other settings, chosen when the topic is made. segmented: delete, an index entry every 4,096 bytes, retention by time. commitlog: an index entry for every batch, retention by bytes.',
+  ),
+  row(
+    'moonmq.cleaner.interval',
+    'long',
+    0,
+    's',
+    { min: 0, native: ['cleaner_interval', 1] },
+    'Least time between two looks at this topic by retention and compaction; 0 = as often as the broker looks.',
+  ),
+  row(
     'moonmq.partitioner',
     'string',
     'fnv1a',
@@ -221,7 +251,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'string',
     'disk',
     '',
-    { values: ['disk', 'memory'], stored: true },
+    { values: ['disk', 'memory'], fixed: true, stored: true },
     'Where the log lives; memory = gone when the broker stops.',
   ),
   row(
@@ -237,7 +267,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     -1,
     'bytes',
-    { min: -1, broker: ['log.retention.bytes'], stored: true },
+    { min: -1, broker: ['log.retention.bytes'], native: ['max_log_bytes', 1], stored: true },
     'Bytes of a partition above which its oldest segments go; -1 = no limit.',
   ),
   row(
@@ -245,7 +275,12 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     7 * DAY_MS,
     'ms',
-    { min: -1, broker: ['log.retention.ms', ['log.retention.minutes', 60_000], ['log.retention.hours', HOUR_MS]], stored: true },
+    {
+      min: -1,
+      broker: ['log.retention.ms', ['log.retention.minutes', 60_000], ['log.retention.hours', HOUR_MS]],
+      native: ['retention', 1000],
+      stored: true,
+    },
     'Age above which a segment goes; -1 = no limit.',
   ),
   row(
@@ -253,7 +288,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     1_073_741_824,
     'bytes',
-    { min: 14, broker: ['log.segment.bytes'] },
+    { min: 14, broker: ['log.segment.bytes'], native: ['max_segment_size', 1] },
     'Size at which the log goes on in a new segment file.',
   ),
   row(
@@ -301,8 +336,32 @@ export function checkTopicSetting(name: string, value: string): string {
   return checkNamedSetting('topic', BY_NAME, name, value)
 }
 
+/**
+ * What a backend means: values of a topic that chose it, weaker than its own and stronger than the broker's. A topic without a choice
+ * has the broker's values, whose defaults are those of `segmented`.
+ */
+const PRESETS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
+  [
+    'segmented',
+    new Map([
+      ['cleanup.policy', 'delete'],
+      ['index.interval.bytes', '4096'],
+      ['retention.bytes', '-1'],
+    ]),
+  ],
+  [
+    'commitlog',
+    new Map([
+      ['index.interval.bytes', '0'],
+      ['retention.ms', '-1'],
+    ]),
+  ],
+])
+
+export const BACKEND = 'moonmq.backend'
+
 /** Where a value comes from, strongest first. */
-export type TopicValueSource = 'topic' | 'broker' | 'default'
+export type TopicValueSource = 'topic' | 'preset' | 'broker' | 'default'
 
 export interface TopicValue {
   readonly value: string
@@ -311,9 +370,15 @@ export interface TopicValue {
   readonly brokerName: string | null
 }
 
+/** What the topic's backend gives the setting, or undefined. */
+export function presetValue(setting: TopicSetting, topic: ReadonlyMap<string, string>): string | undefined {
+  const backend = topic.get(BACKEND)
+  return backend === undefined ? undefined : PRESETS.get(backend)?.get(setting.name)
+}
+
 /**
- * The value in force: the topic's own, else the first broker synonym that was set, else the default. `broker` holds only broker
- * settings that somebody set; defaults do not belong in it.
+ * The value in force: the topic's own, else what its backend means, else the first broker synonym that was set, else the default.
+ * `broker` holds only broker settings that somebody set; defaults do not belong in it.
  */
 export function resolveTopicSetting(
   setting: TopicSetting,
@@ -322,6 +387,8 @@ export function resolveTopicSetting(
 ): TopicValue {
   const own = topic.get(setting.name)
   if (own !== undefined) return { value: own, source: 'topic', brokerName: null }
+  const preset = presetValue(setting, topic)
+  if (preset !== undefined) return { value: preset, source: 'preset', brokerName: null }
   for (const synonym of setting.broker) {
     const value = broker.get(synonym.name)
     if (value === undefined) continue

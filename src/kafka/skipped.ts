@@ -8,7 +8,7 @@ export interface SkippedApi {
 const TRANSACTIONS = 'transactions of Kafka clients are not in this version'
 const LOGIN = 'login and access rules are not in this version'
 const TOKENS = 'delegation tokens are not planned'
-const SETTINGS = 'settings cannot be changed while the broker runs in this version'
+const SETTINGS = 'feature levels and the list of resources with settings are not in this version'
 const CLUSTER = 'there is one broker in this version'
 const NEXT_GROUPS = 'the consumer group protocol of KIP-848 is not in this version; clients use the classic one'
 const SHARE = 'share groups are not in this version'
@@ -27,7 +27,7 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped('deleting records before an offset is not in this version', { 21: 'DeleteRecords' }),
   ...skipped(TRANSACTIONS, { 24: 'AddPartitionsToTxn', 25: 'AddOffsetsToTxn', 26: 'EndTxn', 28: 'TxnOffsetCommit' }),
   ...skipped(TRANSACTIONS, { 61: 'DescribeProducers', 65: 'DescribeTransactions', 66: 'ListTransactions' }),
-  ...skipped(SETTINGS, { 33: 'AlterConfigs', 44: 'IncrementalAlterConfigs', 57: 'UpdateFeatures', 74: 'ListConfigResources' }),
+  ...skipped(SETTINGS, { 57: 'UpdateFeatures', 74: 'ListConfigResources' }),
   ...skipped('offsets of single partitions cannot be deleted in this version', { 47: 'OffsetDelete' }),
   ...skipped('there is one log folder', { 34: 'AlterReplicaLogDirs', 35: 'DescribeLogDirs' }),
   ...skipped(TOKENS, { 38: 'CreateDelegationToken', 39: 'RenewDelegationToken' }),

@@ -176,7 +176,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const kafka = new BrokerSettings(settings.kafka)
   const broker = await Broker.open(
     { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log, metrics },
-    { nodeId: NODE_ID, settings: settings.kafka },
+    { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend },
   )
   undo.push(() => broker.close())
   const kafkaDoor = new KafkaDoor(

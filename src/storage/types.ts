@@ -32,6 +32,8 @@ export interface LogConfig {
   readonly minCompactionLagMs: number
   /** A record older than this is compacted whatever the ratio says. */
   readonly maxCompactionLagMs: number
+  /** Least time between two looks at this log by retention and compaction; 0 = whenever they come by. */
+  readonly cleanerIntervalMs: number
 }
 
 /**

@@ -169,6 +169,19 @@ export const MESSAGES = {
     group,
     offsets: list(struct({ topic, partition: partition0, offset: i64 }), { min: 1, max: MAX_COUNT.extendedPartitions }),
   }),
+  DESCRIBE_CONFIG: struct({ name: topic }),
+  CONFIG: struct({
+    settings: list(struct({ name: any, value: any, default: any, source: u8, from: any, flags: u8, documentation: any }), {
+      max: MAX_COUNT.groupOffsets,
+    }),
+  }),
+  ALTER_CONFIG: struct({
+    name: topic,
+    flags: u8,
+    set: textMap(MAX.topic, MAX.saslMessage, { max: MAX_COUNT.configEntries }),
+    unset: list(topic, { max: MAX_COUNT.configEntries }),
+  }),
+  CONFIG_CHANGED: struct({ names: list(any, { max: MAX_COUNT.groupOffsets }) }),
 } as const satisfies Record<OpName, { readonly layout: string }>
 
 type FieldOf<F> = F extends Field<infer T> ? T : never

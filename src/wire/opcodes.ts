@@ -66,6 +66,8 @@ export const OPCODES = {
   CREATE: extension(0x44, 'OK'),
   GET_POSITIONS: extension(0x45, 'POSITIONS'),
   STORE_POSITIONS: extension(0x46, 'OK'),
+  DESCRIBE_CONFIG: extension(0x48, 'CONFIG'),
+  ALTER_CONFIG: extension(0x49, 'CONFIG_CHANGED'),
   WELCOME: server(0x80),
   AUTH_OK: server(0x81),
   PRODUCE_ACK: server(0x82),
@@ -88,6 +90,8 @@ export const OPCODES = {
   LISTING: extension(0xc2, ''),
   DESCRIPTION: extension(0xc3, ''),
   POSITIONS: extension(0xc5, ''),
+  CONFIG: extension(0xc8, ''),
+  CONFIG_CHANGED: extension(0xc9, ''),
   ERROR: server(0xfe),
 } as const satisfies Record<string, Opcode>
 
@@ -132,3 +136,7 @@ export const ACKS_ALL = 2
 export const ANY_PARTITION = -1
 
 export const PROTOCOL_VERSION = 1
+/** In CONFIG: chosen when the topic was made, and never changed. */
+export const CONFIG_FIXED = 0x01
+/** In ALTER_CONFIG: only say whether it could be done. */
+export const VALIDATE_ONLY = 0x01

@@ -39,6 +39,7 @@ export const LOG_CONFIG: LogConfig = {
   minCleanableDirtyRatio: 0.5,
   minCompactionLagMs: 0,
   maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
+  cleanerIntervalMs: 0,
 }
 
 interface StoredBatch {

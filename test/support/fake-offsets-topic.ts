@@ -28,6 +28,7 @@ export class FakeLog implements Log {
     minCleanableDirtyRatio: 0.5,
     minCompactionLagMs: 0,
     maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
+    cleanerIntervalMs: 0,
   }
   readonly batches: Buffer[] = []
   state: LogState = 'online'

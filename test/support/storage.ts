@@ -31,6 +31,7 @@ export const LOG_CONFIG: LogConfig = {
   minCleanableDirtyRatio: 0.5,
   minCompactionLagMs: 0,
   maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
+  cleanerIntervalMs: 0,
 }
 
 /** A batch of records with these values, as a producer sends it. */

@@ -71,7 +71,7 @@ export const LAYERS: readonly Layer[] = [
   layer(
     'metadata',
     ['obs', 'io', 'schema', 'record', 'config', 'storage', 'security'],
-    ['metadata-log', 'names', 'offline', 'plans', 'types'],
+    ['config-plans', 'metadata-log', 'names', 'offline', 'plans', 'types'],
   ),
   layer(
     'broker',

@@ -1,6 +1,6 @@
-import { BROKER_SETTINGS } from '../../config/broker-settings.ts'
+import { BROKER_SETTINGS, isChangeable } from '../../config/broker-settings.ts'
 import { KAFKA_CONFIG_TYPE } from '../../config/kafka-setting.ts'
-import { resolveTopicSetting, TOPIC_SETTINGS, type TopicSetting } from '../../config/topic-settings.ts'
+import { BACKEND, presetValue, resolveTopicSetting, TOPIC_SETTINGS, type TopicSetting } from '../../config/topic-settings.ts'
 import type { MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { ConfigValue } from '../ports.ts'
 
@@ -37,6 +37,8 @@ function topicValue(setting: TopicSetting, topic: TopicImage, sources: BrokerSou
   const synonyms: Found[] = []
   const own = topic.config.get(setting.name)
   if (own !== undefined) synonyms.push({ name: setting.name, value: own, source: SOURCE.topic })
+  const preset = presetValue(setting, topic.config)
+  if (preset !== undefined) synonyms.push({ name: BACKEND, value: preset, source: SOURCE.topic })
   for (const synonym of setting.broker) synonyms.push(...brokerValues(sources, synonym.name))
   synonyms.push({ name: setting.broker[0]?.name ?? setting.name, value: setting.default, source: SOURCE.default })
   const set = synonyms[0] as Found
@@ -49,7 +51,7 @@ function topicValue(setting: TopicSetting, topic: TopicImage, sources: BrokerSou
     name: setting.name,
     value,
     source: set.source,
-    readOnly: false,
+    readOnly: setting.fixed,
     sensitive: false,
     type: KAFKA_CONFIG_TYPE[setting.type],
     documentation: documentation(setting),
@@ -73,7 +75,7 @@ export function describeBrokerConfig(sources: BrokerSources): readonly ConfigVal
       name: setting.name,
       value: set.value,
       source: set.source,
-      readOnly: true,
+      readOnly: !isChangeable(setting.name),
       sensitive: false,
       type: KAFKA_CONFIG_TYPE[setting.type],
       documentation: documentation(setting),

@@ -8,6 +8,7 @@ import type { MetadataImage, PartitionImage, TopicImage } from '../../metadata/t
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { LogSource } from '../log-source.ts'
+import { brokerSettingsInForce } from '../settings.ts'
 import { resolveTopicSettings, type TopicSettings } from './topic-settings.ts'
 
 /** A log that could not be opened is tried again by a request, first after this long, then twice as long each time. */
@@ -140,7 +141,7 @@ export class Partitions {
     this.#image = image
     if (image.brokerConfigs !== this.#brokerConfigs) {
       this.#brokerConfigs = image.brokerConfigs
-      this.#brokerSettings = mergedBrokerSettings(image, this.#options)
+      this.#brokerSettings = brokerSettingsInForce(image, this.#options.nodeId, this.#options.settings)
       for (const topic of this.#topics.values()) this.#configure(topic)
     }
     const removed: ServedTopic[] = []
@@ -361,11 +362,4 @@ export function withLog(partition: ServedPartition): ServedPartition & { log: Lo
 /** The leader epoch in force: the image's, or a later one after the log was reopened by recovery (DESIGN D5). */
 export function leaderEpochOf(partition: ServedPartition & { log: Log }): number {
   return Math.max(partition.image.leaderEpoch, partition.log.leaderEpoch)
-}
-
-function mergedBrokerSettings(image: MetadataImage, options: PartitionsOptions): ReadonlyMap<string, string> {
-  const all = image.brokerConfigs.get('')
-  const own = image.brokerConfigs.get(String(options.nodeId))
-  if (all === undefined && own === undefined) return options.settings
-  return new Map([...options.settings, ...(all ?? []), ...(own ?? [])])
 }

@@ -1,13 +1,14 @@
-import { checkTopicSetting } from '../../config/topic-settings.ts'
+import { BACKEND, checkTopicSetting } from '../../config/topic-settings.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Random } from '../../core/random.ts'
 import { newUuid, type Uuid } from '../../core/uuid.ts'
+import { alterBrokerConfig, alterTopicConfig, checkTopicConfig } from '../../metadata/config-plans.ts'
 import { checkTopicName, isInternalTopic } from '../../metadata/names.ts'
 import { type CreateTopicPlan, createPartitions, createTopic, deleteTopic } from '../../metadata/plans.ts'
-import type { Metadata, TopicImage } from '../../metadata/types.ts'
+import type { Metadata, MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { ConfigValue, CreateTopic, TopicPort } from '../ports.ts'
-import type { BrokerSettings } from '../settings.ts'
+import type { AlterConfig, ConfigValue, CreateTopic, TopicPort } from '../ports.ts'
+import { type BrokerSettings, brokerSettingsInForce } from '../settings.ts'
 import { describeBrokerConfig, describeTopicConfig } from './describe-config.ts'
 import type { PartitionChooser } from './partitioner.ts'
 import type { Partitions } from './partitions.ts'
@@ -22,7 +23,11 @@ export interface TopicDeps {
 export interface TopicOptions {
   readonly nodeId: number
   readonly settings: BrokerSettings
+  /** `moonmq.backend` of topics that are made without one. */
+  readonly defaultBackend?: string
 }
+
+const DEFAULT_BACKEND = 'segmented'
 
 /**
  * Topics as clients see and change them. A change is a record first; the logs follow from the image (`Partitions`), and a request is
@@ -35,6 +40,7 @@ export class TopicService implements TopicPort {
   readonly #random: Random
   readonly #nodeId: number
   readonly #settings: BrokerSettings
+  readonly #defaultBackend: string
   /** Auto-creations under way: a second client that asks for the same topic waits for the first one's. */
   readonly #ensuring = new Map<string, Promise<TopicImage>>()
 
@@ -45,6 +51,7 @@ export class TopicService implements TopicPort {
     this.#random = deps.random
     this.#nodeId = options.nodeId
     this.#settings = options.settings
+    this.#defaultBackend = options.defaultBackend ?? DEFAULT_BACKEND
   }
 
   get(name: string): TopicImage {
@@ -110,6 +117,27 @@ export class TopicService implements TopicPort {
     return this.#ready(name, id)
   }
 
+  async alterConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]> {
+    checkTopicName(change.name)
+    // Kafka's tools tune internal topics; the native protocol refuses it.
+    if (context.protocol !== 'kafka') this.#refuseInternal(context, change.name)
+    return this.#alter(change, alterTopicConfig)
+  }
+
+  alterBrokerConfig(_context: RequestContext, change: AlterConfig): Promise<readonly string[]> {
+    return this.#alter(change, alterBrokerConfig)
+  }
+
+  async #alter(change: AlterConfig, alter: typeof alterTopicConfig): Promise<readonly string[]> {
+    const { name, changes, replace = false, validateOnly = false } = change
+    const plan = (image: MetadataImage) =>
+      alter(image, { name, changes, replace, broker: brokerSettingsInForce(image, this.#nodeId, this.#settings.configured) })
+    if (validateOnly) return plan(this.#metadata.image).result
+    const changed = await this.#metadata.change(plan)
+    this.#partitions.apply(this.#metadata.image)
+    return changed
+  }
+
   describeConfig(_context: RequestContext, name: string): readonly ConfigValue[] {
     return describeTopicConfig(this.get(name), this.#sources())
   }
@@ -147,13 +175,22 @@ export class TopicService implements TopicPort {
     if (assignments.size > 0 && (topic.partitions !== -1 || topic.replicationFactor !== -1)) {
       throw new MoonMQError('INVALID_REQUEST', { reason: 'give either an assignment or numbers of partitions and replicas, not both' })
     }
+    const config = checkedConfig(topic.config)
+    const backend = this.#defaultBackend
+    const withBackend =
+      isInternalTopic(name) || config.has(BACKEND) || backend === DEFAULT_BACKEND ? config : new Map([...config, [BACKEND, backend]])
+    checkTopicConfig(
+      withBackend,
+      brokerSettingsInForce(this.#metadata.image, this.#nodeId, this.#settings.configured),
+      isInternalTopic(name),
+    )
     return {
       name,
       id: newUuid(this.#random),
       partitions: topic.partitions === -1 ? this.#settings.number('num.partitions') : topic.partitions,
       replicationFactor: topic.replicationFactor === -1 ? this.#settings.number('default.replication.factor') : topic.replicationFactor,
       assignments,
-      config: checkedConfig(topic.config),
+      config: withBackend,
     }
   }
 }
@@ -161,17 +198,6 @@ export class TopicService implements TopicPort {
 /** Values in the form that is stored. Null leaves a setting at its default. Throws CONFIG_INVALID. */
 function checkedConfig(config: ReadonlyMap<string, string | null>): ReadonlyMap<string, string> {
   const checked = new Map<string, string>()
-  for (const [name, value] of config) {
-    if (value === null) continue
-    const stored = checkTopicSetting(name, value)
-    if (name === 'compression.type' && stored !== 'producer') {
-      throw new MoonMQError('CONFIG_INVALID', {
-        key: name,
-        value,
-        reason: 'this version keeps batches as producers compressed them: only "producer"',
-      })
-    }
-    checked.set(name, stored)
-  }
+  for (const [name, value] of config) if (value !== null) checked.set(name, checkTopicSetting(name, value))
   return checked
 }

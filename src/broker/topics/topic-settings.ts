@@ -42,6 +42,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
       minCleanableDirtyRatio: number('min.cleanable.dirty.ratio'),
       minCompactionLagMs: number('min.compaction.lag.ms'),
       maxCompactionLagMs: number('max.compaction.lag.ms'),
+      cleanerIntervalMs: Math.min(Number.MAX_SAFE_INTEGER, 1000 * number('moonmq.cleaner.interval')),
     },
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',

@@ -18,8 +18,10 @@ import { deleteTopics } from './20-delete-topics.ts'
 import { initProducerId } from './22-init-producer-id.ts'
 import { offsetForLeaderEpoch } from './23-offset-for-leader-epoch.ts'
 import { describeConfigs } from './32-describe-configs.ts'
+import { alterConfigs } from './33-alter-configs.ts'
 import { createPartitions } from './37-create-partitions.ts'
 import { deleteGroups } from './42-delete-groups.ts'
+import { incrementalAlterConfigs } from './44-incremental-alter-configs.ts'
 import { describeCluster } from './60-describe-cluster.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
 
@@ -44,8 +46,10 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   initProducerId,
   offsetForLeaderEpoch,
   describeConfigs,
+  alterConfigs,
   createPartitions,
   deleteGroups,
+  incrementalAlterConfigs,
   describeCluster,
   describeTopicPartitions,
 ]

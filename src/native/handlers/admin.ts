@@ -1,6 +1,8 @@
 import type { PartitionOffsets } from '../../broker/ports.ts'
 import { type ErrorCode, MoonMQError } from '../../core/errors.ts'
+import { CONFIG_FIXED, VALIDATE_ONLY } from '../../wire/opcodes.ts'
 import { type Call, type Handler, ok, reply } from '../session.ts'
+import { fromNative, fromNativeName } from '../setting-names.ts'
 import { storePositions } from './commit.ts'
 import { checkNewTopic, openTopic } from './topic-rules.ts'
 
@@ -51,8 +53,43 @@ export const create: Handler<'CREATE'> = {
   op: 'CREATE',
   async handle(call, { name, partitions, config }) {
     checkNewTopic(name, partitions === -1 ? 1 : partitions)
-    await call.broker.topics.create(call.context, { name, partitions, replicationFactor: -1, assignments: new Map(), config })
+    const settings = new Map([...config].map(([key, value]) => fromNative(key, value)))
+    await call.broker.topics.create(call.context, { name, partitions, replicationFactor: -1, assignments: new Map(), config: settings })
     return ok(call)
+  },
+}
+
+/** DESCRIBE_CONFIG (extension): every setting in force, by Kafka's names, sorted. */
+export const describeConfig: Handler<'DESCRIBE_CONFIG'> = {
+  op: 'DESCRIBE_CONFIG',
+  handle(call, { name }) {
+    const settings = call.broker.topics.describeConfig(call.context, name).map((setting) => ({
+      name: setting.name,
+      value: setting.value ?? '',
+      default: setting.synonyms.at(-1)?.value ?? '',
+      source: setting.source,
+      from: setting.synonyms[0]?.name ?? setting.name,
+      flags: setting.readOnly ? CONFIG_FIXED : 0,
+      documentation: setting.documentation,
+    }))
+    return reply(call, 'CONFIG', { settings })
+  },
+}
+
+/** ALTER_CONFIG (extension): sets and unsets settings of a topic, all or none, or only says whether it could. */
+export const alterConfig: Handler<'ALTER_CONFIG'> = {
+  op: 'ALTER_CONFIG',
+  async handle(call, { name, flags, set, unset }) {
+    openTopic(call, name)
+    const changes = [
+      ...[...set].map(([key, text]) => {
+        const [setting, value] = fromNative(key, text)
+        return { name: setting, operation: 'set' as const, value }
+      }),
+      ...unset.map((key) => ({ name: fromNativeName(key), operation: 'delete' as const, value: '' })),
+    ]
+    const names = await call.broker.topics.alterConfig(call.context, { name, changes, validateOnly: (flags & VALIDATE_ONLY) !== 0 })
+    return reply(call, 'CONFIG_CHANGED', { names })
   },
 }
 

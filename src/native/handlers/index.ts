@@ -1,5 +1,5 @@
 import type { AnyHandler } from '../session.ts'
-import { create, describe, getPositions, list, storeGroupPositions } from './admin.ts'
+import { alterConfig, create, describe, describeConfig, getPositions, list, storeGroupPositions } from './admin.ts'
 import { auth, authScram, authScramFinal } from './auth.ts'
 import { commit } from './commit.ts'
 import { fetch } from './fetch.ts'
@@ -10,7 +10,7 @@ import { listOffsets } from './list-offsets.ts'
 import { produce, produceBatch } from './produce.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
-import { createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
+import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
 import { beginTxn, endTxn, groupHeartbeat, leaveGroup, nack, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
 
 /** Every request that the native door serves. HEARTBEAT_RESP and GOODBYE have no answer and belong to the connection. */
@@ -25,6 +25,7 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   listTopics,
   deleteTopic,
   describeTopic,
+  alterTopicConfig,
   createPartitions,
   listOffsets,
   produce,
@@ -36,6 +37,8 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   list,
   describe,
   create,
+  describeConfig,
+  alterConfig,
   getPositions,
   storeGroupPositions,
   produceIdempotent,

@@ -1,7 +1,8 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { MAX_COUNT } from '../../wire/limits.ts'
 import { type Handler, ok, reply } from '../session.ts'
-import { checkNewTopic } from './topic-rules.ts'
+import { fromNative, toNative } from '../setting-names.ts'
+import { checkNewTopic, openTopic } from './topic-rules.ts'
 
 /** CREATE_TOPIC: not idempotent, without settings. */
 export const createTopic: Handler<'CREATE_TOPIC'> = {
@@ -53,30 +54,30 @@ export const createPartitions: Handler<'CREATE_PARTITIONS'> = {
   },
 }
 
-/** Settings by the names of the version-1 protocol; those that it does not know keep their own. */
-const SHORT_NAMES: ReadonlyMap<string, readonly [name: string, divisor: number]> = new Map([
-  ['segment.bytes', ['max_segment_size', 1]],
-  ['retention.ms', ['retention', 1000]],
-  ['retention.bytes', ['max_log_bytes', 1]],
-  ['cleanup.policy', ['cleanup_policy', 0]],
-])
-
 /** DESCRIBE_TOPIC: what was set, keys ascending; works for internal topics too. */
 export const describeTopic: Handler<'DESCRIBE_TOPIC'> = {
   op: 'DESCRIBE_TOPIC',
   handle(call, { name }) {
     const topic = call.broker.topics.get(name)
-    const config: [string, string][] = []
-    for (const [key, value] of topic.config) {
-      const short = SHORT_NAMES.get(key)
-      if (short === undefined) config.push([key, value])
-      else config.push([short[0], short[1] > 1 ? String(Math.trunc(Number(value) / short[1])) : value])
-    }
-    config.sort((a, b) => (a[0] < b[0] ? -1 : 1))
+    const config = [...topic.config].map(([key, value]) => toNative(key, value)).sort((a, b) => (a[0] < b[0] ? -1 : 1))
     return reply(call, 'TOPIC_DESCRIPTION', {
       name,
       partitions: topic.partitions.length,
       config: new Map(config.slice(0, MAX_COUNT.configEntries)),
     })
+  },
+}
+
+/** ALTER_TOPIC_CONFIG: all or nothing, by native or Kafka's names; the last value of a name wins. */
+export const alterTopicConfig: Handler<'ALTER_TOPIC_CONFIG'> = {
+  op: 'ALTER_TOPIC_CONFIG',
+  async handle(call, { name, config }) {
+    openTopic(call, name)
+    const changes = [...config].map(([key, text]) => {
+      const [setting, value] = fromNative(key, text)
+      return { name: setting, operation: 'set' as const, value }
+    })
+    await call.broker.topics.alterConfig(call.context, { name, changes })
+    return ok(call)
   },
 }

@@ -1,0 +1,87 @@
+import { MoonMQError } from '../core/errors.ts'
+import { inTurns } from '../core/in-turns.ts'
+import type { ConfigChange } from '../metadata/config-plans.ts'
+import { errorFields, outcome, ownBroker, repeats } from './cluster-view.ts'
+import type { KafkaCall } from './handler.ts'
+
+/** What AlterConfigs and IncrementalAlterConfigs have in common. */
+
+const TOPIC = 2
+const BROKER = 4
+
+const NOT_CHANGEABLE: ReadonlyMap<number, string> = new Map([
+  [8, 'log levels of single loggers do not exist here; the level of the whole broker is logging.level in its settings file'],
+  [16, 'client telemetry is not collected'],
+  [32, 'groups have no settings of their own'],
+])
+
+interface AskedResource {
+  readonly resourceType: number
+  readonly resourceName: string
+}
+
+export type ResourceChange = readonly ConfigChange[]
+
+interface Mode {
+  readonly validateOnly: boolean
+  readonly replace: boolean
+}
+
+/** Resources one after another, each with its own outcome; one that is named twice is refused and named once in the answer. */
+export async function alterEach<R extends AskedResource>(
+  call: KafkaCall,
+  resources: readonly R[],
+  mode: Mode,
+  changeOf: (resource: R) => ResourceChange,
+) {
+  const byKey = new Map(resources.map((each) => [keyOf(each), each]))
+  const repeated = repeats(resources.map(keyOf))
+  const answer = async (asked: R) => {
+    const result = await outcome(async () => {
+      if (repeated.has(keyOf(asked))) throw new MoonMQError('INVALID_REQUEST', { reason: 'a resource is named more than once' })
+      await alter(call, asked, mode, changeOf(asked))
+    })
+    return answerOf(asked, result ?? null)
+  }
+  return inTurns(call.clock, [...byKey.values()], answer, 1)
+}
+
+export function refuseEach(error: MoonMQError, resources: readonly AskedResource[]) {
+  return resources.map((asked) => answerOf(asked, error))
+}
+
+function keyOf({ resourceType, resourceName }: AskedResource): string {
+  return `${resourceType} ${resourceName}`
+}
+
+function answerOf({ resourceType, resourceName }: AskedResource, error: MoonMQError | null) {
+  return { ...errorFields(error), resourceType, resourceName }
+}
+
+async function alter(call: KafkaCall, asked: AskedResource, mode: Mode, changes: readonly ConfigChange[]): Promise<void> {
+  const { topics, cluster } = call.broker
+  const { resourceType, resourceName: name } = asked
+  const refused = (reason: string) => new MoonMQError('INVALID_REQUEST', { reason })
+  if (resourceType === TOPIC) {
+    if (name === '') throw refused('topics have no common settings of their own: change the defaults of the broker instead')
+    await topics.alterConfig(call.context, { name, changes, ...mode })
+    return
+  }
+  if (resourceType !== BROKER) {
+    throw refused(NOT_CHANGEABLE.get(resourceType) ?? `settings of resource type ${resourceType} are not known`)
+  }
+  if (name !== '' && !ownBroker(call, name)) throw refused(`broker "${name}" is not this one, ${cluster.nodeId}`)
+  await topics.alterBrokerConfig(call.context, { name, changes, ...mode })
+}
+
+/** Throws INVALID_REQUEST when a setting is named twice: which of them is meant cannot be told. */
+export function withoutRepeats(configs: readonly { readonly name: string }[]): void {
+  const [repeated] = repeats(configs.map(({ name }) => name))
+  if (repeated !== undefined) throw new MoonMQError('INVALID_REQUEST', { reason: `setting ${repeated} is given twice` })
+}
+
+/** Throws INVALID_REQUEST for null, which is no value (Kafka says the same); the default comes back by leaving out or deleting. */
+export function withoutNull(configs: readonly { readonly name: string; readonly value: string | null }[]): void {
+  const names = configs.filter(({ value }) => value === null).map(({ name }) => name)
+  if (names.length > 0) throw new MoonMQError('INVALID_REQUEST', { reason: `null is no value: ${names.join(', ')}` })
+}

@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { INTERNAL_CONTEXT } from '../../../src/broker/context.ts'
+import { createTopic } from '../../support/fake-broker.ts'
+import { testDoor } from '../../support/kafka-door.ts'
+
+const TOPIC = 2
+const BROKER = 4
+const [SET, DELETE, APPEND, SUBTRACT] = [0, 1, 2, 3] as const
+
+type Op = readonly [name: string, operation: number, value: string | null]
+
+async function setup(config: Record<string, string> = {}) {
+  const door = await testDoor()
+  await createTopic(door.broker, 't', 2, config)
+  const client = door.connect()
+  const one = async (type: number, name: string, ops: readonly Op[], validateOnly = false) => {
+    const configs = ops.map(([key, configOperation, value]) => ({ name: key, configOperation, value }))
+    const resources = [{ resourceType: type, resourceName: name, configs }]
+    const { responses } = await client.call('IncrementalAlterConfigs', 1, { resources, validateOnly })
+    return responses[0]?.errorCode
+  }
+  const replace = async (name: string, values: Record<string, string | null>, validateOnly = false, version = 2) => {
+    const configs = Object.entries(values).map(([key, value]) => ({ name: key, value }))
+    const resources = [{ resourceType: TOPIC, resourceName: name, configs }]
+    const { responses } = await client.call('AlterConfigs', version, { resources, validateOnly })
+    return responses[0]?.errorCode
+  }
+  const own = () => Object.fromEntries(door.broker.topics.get('t').config)
+  return { ...door, client, one, replace, own }
+}
+
+describe('IncrementalAlterConfigs', () => {
+  it('sets and deletes, and the logs have it when the answer is there', async () => {
+    const { one, own, logs } = await setup()
+    assert.equal(
+      await one(TOPIC, 't', [
+        ['max.message.bytes', SET, '2000'],
+        ['flush.messages', SET, '10'],
+      ]),
+      0,
+    )
+    assert.deepEqual([logs.at('t', 0).config.maxMessageBytes, logs.at('t', 1).config.flushMessages], [2000, 10])
+    assert.equal(await one(TOPIC, 't', [['max.message.bytes', DELETE, null]]), 0)
+    assert.deepEqual(own(), { 'flush.messages': '10' })
+    assert.equal(logs.at('t', 1).config.maxMessageBytes, 1_048_588)
+  })
+
+  it('appends to and subtracts from what is in force', async () => {
+    const { one, own } = await setup()
+    assert.equal(await one(TOPIC, 't', [['cleanup.policy', APPEND, 'compact']]), 0)
+    assert.deepEqual(own(), { 'cleanup.policy': 'delete,compact' })
+    assert.equal(await one(TOPIC, 't', [['cleanup.policy', APPEND, 'compact']]), 0)
+    assert.equal(await one(TOPIC, 't', [['cleanup.policy', SUBTRACT, 'delete']]), 0)
+    assert.deepEqual(own(), { 'cleanup.policy': 'compact' })
+    assert.equal(await one(TOPIC, 't', [['cleanup.policy', SUBTRACT, 'delete,nothing']]), 40)
+    assert.equal(await one(TOPIC, 't', [['retention.ms', APPEND, '1']]), 40)
+  })
+
+  it('changes all of a resource or nothing', async () => {
+    const { one, own, metadata } = await setup()
+    const before = metadata.image
+    assert.equal(
+      await one(TOPIC, 't', [
+        ['retention.ms', SET, '5'],
+        ['retention.mss', SET, '5'],
+      ]),
+      40,
+    )
+    assert.deepEqual([own(), metadata.image === before], [{}, true])
+  })
+
+  it('only validates when asked', async () => {
+    const { one, own, metadata } = await setup()
+    const before = metadata.image
+    assert.equal(await one(TOPIC, 't', [['retention.ms', SET, '5']], true), 0)
+    assert.equal(await one(TOPIC, 't', [['retention.ms', SET, 'x']], true), 40)
+    assert.deepEqual([own(), metadata.image === before], [{}, true])
+  })
+
+  it("refuses with Kafka's codes", async () => {
+    const { one } = await setup()
+    const cases: readonly [expected: number, type: number, name: string, ops: readonly Op[]][] = [
+      [3, TOPIC, 'missing', [['retention.ms', SET, '1']]],
+      [17, TOPIC, 'a/b', [['retention.ms', SET, '1']]],
+      [42, TOPIC, '', [['retention.ms', SET, '1']]],
+      [
+        42,
+        TOPIC,
+        't',
+        [
+          ['retention.ms', SET, '1'],
+          ['retention.ms', DELETE, null],
+        ],
+      ],
+      [42, TOPIC, 't', [['retention.ms', SET, null]]],
+      [42, TOPIC, 't', [['cleanup.policy', APPEND, null]]],
+      [42, TOPIC, 't', [['retention.ms', 9, '1']]],
+      [40, TOPIC, 't', [['retention.ms', SET, '-2']]],
+      [40, TOPIC, 't', [['min.insync.replicas', SET, '0']]],
+      [40, TOPIC, 't', [['no.such.setting', DELETE, null]]],
+      [
+        40,
+        TOPIC,
+        't',
+        [
+          ['min.compaction.lag.ms', SET, '10'],
+          ['max.compaction.lag.ms', SET, '5'],
+        ],
+      ],
+      [42, 8, '0', [['x', SET, '1']]],
+      [42, 16, 'x', [['x', SET, '1']]],
+      [42, 32, 'g', [['x', SET, '1']]],
+      [42, 99, 'x', [['x', SET, '1']]],
+      [42, BROKER, '7', [['log.retention.ms', SET, '1']]],
+      [42, BROKER, 'x', [['log.retention.ms', SET, '1']]],
+    ]
+    for (const [expected, type, name, ops] of cases) assert.equal(await one(type, name, ops), expected, JSON.stringify([type, name, ops]))
+  })
+
+  it('names a resource that is given twice once, refused', async () => {
+    const { client, own } = await setup()
+    const resource = (value: string) => ({
+      resourceType: TOPIC,
+      resourceName: 't',
+      configs: [{ name: 'retention.ms', configOperation: SET, value }],
+    })
+    const { responses } = await client.call('IncrementalAlterConfigs', 0, {
+      resources: [resource('1'), resource('2')],
+      validateOnly: false,
+    })
+    assert.deepEqual(
+      responses.map(({ resourceName, errorCode }) => [resourceName, errorCode]),
+      [['t', 42]],
+    )
+    assert.deepEqual(own(), {})
+  })
+
+  it('lets internal topics be tuned, but not what keeps them whole', async () => {
+    const { one, broker } = await setup()
+    const name = '__consumer_offsets'
+    const config = new Map([['cleanup.policy', 'compact']])
+    await broker.topics.create(INTERNAL_CONTEXT, { name, partitions: 1, replicationFactor: 1, assignments: new Map(), config })
+    assert.equal(await one(TOPIC, name, [['segment.bytes', SET, '1048576']]), 0)
+    assert.equal(await one(TOPIC, name, [['flush.messages', SET, '1000']]), 40)
+    assert.equal(await one(TOPIC, name, [['flush.ms', SET, '1000']]), 40)
+    assert.equal(await one(TOPIC, name, [['cleanup.policy', SET, 'delete']]), 40)
+    assert.equal(await one(TOPIC, name, [['cleanup.policy', SET, 'compact,delete']]), 0)
+    await assert.rejects(
+      broker.topics.alterConfig({ ...INTERNAL_CONTEXT, protocol: 'native' }, { name, changes: [] }),
+      /internal to the broker/,
+    )
+  })
+})
+
+describe('settings of brokers', () => {
+  it('changes defaults of topics at once, for this broker before all', async () => {
+    const { one, logs, client } = await setup()
+    assert.equal(await one(BROKER, '', [['message.max.bytes', SET, '3000']]), 0)
+    assert.equal(logs.at('t', 0).config.maxMessageBytes, 3000)
+    assert.equal(await one(BROKER, '0', [['message.max.bytes', SET, '4000']]), 0)
+    assert.equal(logs.at('t', 0).config.maxMessageBytes, 4000)
+    assert.equal(await one(TOPIC, 't', [['max.message.bytes', SET, '5000']]), 0)
+    const { results } = await client.call('DescribeConfigs', 4, {
+      includeSynonyms: true,
+      includeDocumentation: false,
+      resources: [{ resourceType: TOPIC, resourceName: 't', configurationKeys: ['max.message.bytes'] }],
+    })
+    assert.deepEqual(
+      results[0]?.configs[0]?.synonyms.map(({ name, value, source }) => [name, value, source]),
+      [
+        ['max.message.bytes', '5000', 1],
+        ['message.max.bytes', '4000', 2],
+        ['message.max.bytes', '3000', 3],
+        ['message.max.bytes', '1048588', 5],
+      ],
+    )
+    assert.equal(await one(BROKER, '', [['message.max.bytes', DELETE, null]]), 0)
+    assert.equal(await one(BROKER, '0', [['message.max.bytes', DELETE, null]]), 0)
+    assert.equal(logs.at('t', 0).config.maxMessageBytes, 5000)
+  })
+
+  it('refuses what a restart needs, and nonsense', async () => {
+    const { one } = await setup()
+    for (const [name, value] of [
+      ['num.partitions', '3'],
+      ['log.retention.hours', '3'],
+      ['no.such', '1'],
+      ['message.max.bytes', '-1'],
+    ] as const) {
+      assert.equal(await one(BROKER, '', [[name, SET, value]]), 42, name)
+    }
+  })
+
+  it('tells which may be changed', async () => {
+    const { client } = await setup()
+    const { results } = await client.call('DescribeConfigs', 4, {
+      includeSynonyms: false,
+      includeDocumentation: false,
+      resources: [
+        { resourceType: BROKER, resourceName: '0', configurationKeys: ['num.partitions', 'message.max.bytes', 'log.retention.hours'] },
+      ],
+    })
+    assert.deepEqual(
+      results[0]?.configs.map(({ name, readOnly }) => [name, readOnly]),
+      [
+        ['log.retention.hours', true],
+        ['message.max.bytes', false],
+        ['num.partitions', true],
+      ],
+    )
+  })
+})
+
+describe('AlterConfigs', () => {
+  it('puts what is not named back to its default, but for what a topic was made with', async () => {
+    const { replace, own } = await setup({ 'retention.ms': '60000', 'moonmq.backend': 'commitlog' })
+    assert.equal(await replace('t', { 'segment.bytes': '2000000' }), 0)
+    assert.deepEqual(own(), { 'segment.bytes': '2000000', 'moonmq.backend': 'commitlog' })
+    assert.equal(await replace('t', {}, false, 0), 0)
+    assert.deepEqual(own(), { 'moonmq.backend': 'commitlog' })
+    assert.equal(await replace('t', { 'moonmq.backend': 'segmented' }), 40)
+    assert.equal(await replace('t', { 'moonmq.backend': 'commitlog' }), 0)
+  })
+
+  it('refuses null, and changes nothing when it only validates', async () => {
+    const { replace, own } = await setup({ 'retention.ms': '60000' })
+    assert.equal(await replace('t', { 'retention.ms': null }), 42)
+    assert.equal(await replace('t', {}, true), 0)
+    assert.deepEqual(own(), { 'retention.ms': '60000' })
+  })
+})
+
+describe('backends', () => {
+  it('commitlog means an index entry for every batch and retention by bytes', async () => {
+    const { logs, client, broker } = await setup({ 'moonmq.backend': 'commitlog' })
+    const { config } = logs.at('t', 0)
+    assert.deepEqual([config.indexIntervalBytes, config.retentionMs, config.retentionBytes], [0, -1, -1])
+    const { results } = await client.call('DescribeConfigs', 4, {
+      includeSynonyms: true,
+      includeDocumentation: false,
+      resources: [{ resourceType: TOPIC, resourceName: 't', configurationKeys: ['index.interval.bytes', 'moonmq.backend'] }],
+    })
+    const [interval, backend] = results[0]?.configs ?? []
+    assert.deepEqual([interval?.value, interval?.configSource, interval?.synonyms[0]?.name], ['0', 1, 'moonmq.backend'])
+    assert.deepEqual([backend?.value, backend?.readOnly], ['commitlog', true])
+    await createTopic(broker, 'u', 1, { 'moonmq.backend': 'commitlog', 'index.interval.bytes': '100' })
+    assert.equal(logs.at('u', 0).config.indexIntervalBytes, 100)
+  })
+
+  it('is chosen when the topic is made and never again', async () => {
+    const { one } = await setup()
+    assert.equal(await one(TOPIC, 't', [['moonmq.backend', SET, 'commitlog']]), 40)
+    assert.equal(await one(TOPIC, 't', [['moonmq.backend', SET, 'segmented']]), 0)
+    assert.equal(await one(TOPIC, 't', [['moonmq.storage', SET, 'memory']]), 40)
+  })
+})
