@@ -53,12 +53,17 @@ export class BrokerProcess implements AsyncDisposable {
     return this.#errors
   }
 
+  /** Whether the process that was started last has ended. */
+  get hasEnded(): boolean {
+    return this.#child === null || this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
+
   /** Resolves when it serves; rejects with its log when it ends before. */
-  async start(): Promise<void> {
+  async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
     const args = [inRoot('dist', 'bin', 'moonmq.cjs'), 'start', '--json', '--listen', this.#port === 0 ? '127.0.0.1:0' : this.address]
     const child = spawn(process.execPath, [...args, '--http', 'off', '--data', this.dataDir, ...(this.#options.args ?? [])], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...this.#options.env },
+      env: { ...process.env, ...this.#options.env, ...env },
     })
     this.#child = child
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
+import { type Failpoint, NO_FAILPOINT } from '../../src/core/failpoint.ts'
 import { type LogFields, type Logger, SILENT } from '../../src/core/logger.ts'
 import type { Disk } from '../../src/io/disk.ts'
 import { FixedHost } from '../../src/io/host.ts'
@@ -78,6 +79,7 @@ export interface OpenOptions {
   readonly clock?: Clock
   /** Which start of the machine this is: another one means that the power went. */
   readonly boot?: string
+  readonly failpoint?: Failpoint
 }
 
 /** A log manager on a memory disk with one partition, `t-0`. */
@@ -101,7 +103,8 @@ let nextPid = 100
 export function openManager(disk: Disk, options: OpenOptions & { lines?: RecordedLine[] }): Promise<LogManager> {
   const pid = nextPid++
   const host = new FixedHost({ pid, bootId: options.boot ?? 'boot-1', processes: new Map([[pid, '1']]) })
-  const deps = { disk, clock: options.clock ?? new SystemClock(), log: recordingLogger(options.lines ?? []), host }
+  const { failpoint = NO_FAILPOINT } = options
+  const deps = { disk, clock: options.clock ?? new SystemClock(), log: recordingLogger(options.lines ?? []), host, failpoint }
   return LogManager.open(deps, { dataFolder: DATA_FOLDER, checkpointIntervalMs: 3_600_000, ...options.manager })
 }
 

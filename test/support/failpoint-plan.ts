@@ -1,0 +1,22 @@
+import type { FailpointName } from '../../src/core/failpoint.ts'
+
+/** Rounds of work within which each moment must come, unless the start or the stop brings it. */
+export const TURNS = 12
+
+/** Small enough that a few rounds of work pass every step. */
+export const SETTINGS = { kafka: { 'offsets.topic.num.partitions': '2', 'offsets.topic.segment.bytes': '1024' } }
+
+/** A broker with one replica does not come here by requests; `test/unit/storage/failpoints.test.ts` dies there with a log of its own. */
+export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
+  'checkpoint.lowered',
+  'log.truncate.segment-removed',
+  'log.truncate.cut',
+  'log.reopen.epoch-raised',
+  'segment.remove.log-removed',
+])
+
+/** The general moments mean many steps: each of the first ones is another file. */
+export function nthsOf(name: FailpointName): readonly number[] {
+  if (name === 'folder.renamed') return [1, 3]
+  return name.startsWith('file.') ? [1, 2, 3, 5, 8] : [1]
+}
