@@ -11,6 +11,7 @@ const NOTHING: LogRead = { buffers: [], sizeBytes: 0, baseOffset: 0, nextOffset:
 export class NullLog implements Log {
   readonly topic: string
   readonly partition: number
+  readonly refusal = null
   readonly topicId: Uuid
   readonly config: LogConfig
   readonly state: LogState = 'online'

@@ -75,6 +75,14 @@ export interface AlterConfig {
   readonly validateOnly?: boolean
 }
 
+/** A partition that takes no records at the moment. */
+export interface OfflinePartition {
+  readonly partition: number
+  readonly reason: MoonMQError
+  /** What was acknowledged can be read meanwhile. */
+  readonly isReadable: boolean
+}
+
 export interface TopicPort {
   /** Throws TOPIC_MISSING. */
   get(name: string): TopicImage
@@ -82,6 +90,8 @@ export interface TopicPort {
   findById(id: Uuid): TopicImage | undefined
   /** Sorted by name. */
   list(): readonly TopicImage[]
+  /** Partitions whose log failed or could not be opened, by number; empty while all is well. */
+  offline(topic: TopicImage): ReadonlyMap<number, OfflinePartition>
   /** Checks and creates; the log folders exist when it resolves. With `validateOnly` nothing is made. */
   create(context: RequestContext, topic: CreateTopic, options?: { validateOnly?: boolean }): Promise<TopicImage>
   /** Creates with defaults unless it exists: Kafka's auto-creation. */

@@ -1,3 +1,4 @@
+import type { OfflinePartition } from '../broker/ports.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { PartitionImage } from '../metadata/types.ts'
 import { type KafkaCall, kafkaCode } from './handler.ts'
@@ -27,6 +28,10 @@ function bits(...operations: number[]): number {
   return operations.reduce((sum, operation) => sum | (1 << operation), 0)
 }
 
+/** Kafka's code of a partition that nobody leads; the broker itself has no error for it. */
+const LEADER_NOT_AVAILABLE = 5
+const NO_LEADER = -1
+
 export interface BrokerNode {
   readonly nodeId: number
   readonly host: string
@@ -40,15 +45,21 @@ export function brokersFor(call: KafkaCall): readonly BrokerNode[] {
   return [{ nodeId: call.broker.cluster.nodeId, host, port, rack: null }]
 }
 
-export function partitionAnswer(image: PartitionImage) {
+/**
+ * One partition as metadata show it. One whose log could not be opened has no leader, as in Kafka. One whose log failed keeps it, since what
+ * was acknowledged is still read from there: with KAFKA_STORAGE_ERROR, or with no error when it only waits for space on the disk.
+ */
+export function partitionAnswer(image: PartitionImage, offline: OfflinePartition | undefined) {
+  const hasLeader = offline === undefined || offline.isReadable
+  const isError = offline !== undefined && offline.reason.code !== 'STORAGE_FULL'
   return {
-    errorCode: 0,
+    errorCode: !hasLeader ? LEADER_NOT_AVAILABLE : isError ? kafkaCode(offline.reason) : 0,
     partitionIndex: image.partition,
-    leaderId: image.leader,
+    leaderId: hasLeader ? image.leader : NO_LEADER,
     leaderEpoch: image.leaderEpoch,
     replicaNodes: image.replicas,
     isrNodes: image.isr,
-    offlineReplicas: [],
+    offlineReplicas: offline === undefined ? [] : image.replicas,
   }
 }
 

@@ -31,7 +31,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_build_info', ['version', 'commit'], 'Always 1; the labels say what runs'),
   gauge('moonmq_topic_count', [], 'Topics, internal ones apart'),
   gauge('moonmq_partition_count', [], 'Partitions of all topics, internal ones apart'),
-  gauge('moonmq_partitions_offline', [], 'Partitions whose log failed and is not open'),
+  gauge('moonmq_partitions_offline', [], 'Partitions that take no records: their log failed or could not be opened'),
   gauge('moonmq_groups', [], 'Consumer groups that the broker holds'),
 
   gauge('moonmq_connections_open', [], 'Client connections open now'),

@@ -16,12 +16,19 @@ export interface StatusDeps {
 }
 
 const TOP_TOPICS = 10
+/** Partitions that a check names. */
+const MAX_NAMED = 10
 
 interface TopicSize {
   readonly name: string
   readonly partitions: number
   readonly bytes_on_disk: number
   readonly segment_count: number
+}
+
+function shown(names: readonly string[]): string {
+  const more = names.length - MAX_NAMED
+  return names.slice(0, MAX_NAMED).join(', ') + (more > 0 ? ` and ${more} more` : '')
 }
 
 /** What the broker says of itself: readiness, `/stats`, and gauges that are read when somebody looks. */
@@ -39,7 +46,7 @@ export class Status {
     deps.metrics.gauge('moonmq_build_info', { version: VERSION, commit: '' }).set(1)
     deps.metrics.observed('moonmq_topic_count', () => this.#userTopics().length)
     deps.metrics.observed('moonmq_partition_count', () => this.#userTopics().reduce((sum, topic) => sum + topic.partitions.length, 0))
-    deps.metrics.observed('moonmq_partitions_offline', () => this.#offline())
+    deps.metrics.observed('moonmq_partitions_offline', () => this.#offline().length)
   }
 
   groupsLoaded(): void {
@@ -57,8 +64,8 @@ export class Status {
       { name: 'groups', ok: this.#areGroupsLoaded, detail: this.#areGroupsLoaded ? 'offsets are loaded' : 'offsets are being read' },
       {
         name: 'partitions',
-        ok: offline === 0,
-        detail: offline === 0 ? 'every log is online' : `${offline} partitions are offline; the log says why`,
+        ok: offline.length === 0,
+        detail: offline.length === 0 ? 'every log takes records' : `offline: ${shown(offline)}`,
       },
     ]
   }
@@ -97,9 +104,13 @@ export class Status {
     return this.#deps.broker.topics.list().filter((topic) => !topic.internal)
   }
 
-  #offline(): number {
-    let offline = 0
-    for (const log of this.#deps.data.logs.logs) if (log.state === 'failed') offline++
+  /** Those of internal topics too: without them nobody commits. */
+  #offline(): string[] {
+    const { topics } = this.#deps.broker
+    const offline: string[] = []
+    for (const topic of topics.list()) {
+      for (const { partition, reason } of topics.offline(topic).values()) offline.push(`${topic.name}-${partition} (${reason.message})`)
+    }
     return offline
   }
 

@@ -182,6 +182,10 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#state
   }
 
+  get refusal(): MoonMQError | null {
+    return this.#state === 'online' ? null : this.#unavailable()
+  }
+
   /** What ended it; null unless the state is `failed`. */
   get failure(): unknown {
     return this.#failure

@@ -1,3 +1,4 @@
+import type { MoonMQError } from '../core/errors.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { BatchHeader } from '../record/batch.ts'
 
@@ -132,6 +133,8 @@ export interface Log extends LogOffsets {
   readonly partition: number
   readonly topicId: Uuid
   readonly state: LogState
+  /** Why it takes no records: what an append is refused with. Null while it takes them. */
+  readonly refusal: MoonMQError | null
   readonly config: LogConfig
   /** Epoch of the last batch, or of the leader that opened it. */
   readonly leaderEpoch: number

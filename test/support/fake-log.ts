@@ -137,6 +137,11 @@ export class FakeLog implements Log {
     this.emit('advance')
   }
 
+  get refusal(): MoonMQError | null {
+    const { topic, partition, state } = this
+    return state === 'online' ? null : new MoonMQError('STORAGE_FAILED', { topic, partition, reason: state })
+  }
+
   fail(): void {
     this.state = 'failed'
     for (const waiter of this.#waiters.splice(0)) {

@@ -9,6 +9,7 @@ import type { Appended, AppendOptions, Log, LogEvent, LogRead, LogState, ReadReq
 export class FakeLog implements Log {
   readonly topic = '__consumer_offsets'
   readonly partition: number
+  readonly refusal = null
   readonly topicId = ZERO_UUID
   readonly config = {
     segmentBytes: 1 << 30,

@@ -8,12 +8,14 @@ import type { MetadataImage, PartitionImage, TopicImage } from '../../metadata/t
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { LogSource } from '../log-source.ts'
+import type { OfflinePartition } from '../ports.ts'
 import { brokerSettingsInForce } from '../settings.ts'
 import { resolveTopicSettings, type TopicSettings } from './topic-settings.ts'
 
 /** A log that could not be opened is tried again by a request, first after this long, then twice as long each time. */
 const FIRST_RETRY_MS = 1000
 const MAX_RETRY_MS = 60_000
+const NONE_OFFLINE: ReadonlyMap<number, OfflinePartition> = new Map()
 /** Logs opened at the same time, by all topics together. */
 const OPEN_AT_ONCE = 32
 
@@ -120,6 +122,19 @@ export class Partitions {
     if (found.topic.internal && context.protocol !== 'internal') throw new MoonMQError('TOPIC_FORBIDDEN', { topic: name })
     if (found.failure !== undefined) this.#retry(found)
     return withLog(found)
+  }
+
+  /** Asked for by every look at the metadata: it makes nothing while all is well. */
+  offline(name: string): ReadonlyMap<number, OfflinePartition> {
+    let found: Map<number, OfflinePartition> | null = null
+    for (const { partition, log, failure } of this.#topics.get(name)?.partitions ?? []) {
+      if (log === undefined ? failure === undefined : log.state === 'online') continue
+      const reason = log === undefined ? failure : log.refusal
+      if (reason === undefined || reason === null) continue
+      found ??= new Map()
+      found.set(partition, { partition, reason, isReadable: log !== undefined && log.state === 'failed' })
+    }
+    return found ?? NONE_OFFLINE
   }
 
   /** Called in the turn in which a topic left the image. Returns how to stop. */

@@ -7,7 +7,7 @@ import { checkTopicName, isInternalTopic } from '../../metadata/names.ts'
 import { type CreateTopicPlan, createPartitions, createTopic, deleteTopic } from '../../metadata/plans.ts'
 import type { Metadata, MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { AlterConfig, ConfigValue, CreateTopic, TopicPort } from '../ports.ts'
+import type { AlterConfig, ConfigValue, CreateTopic, OfflinePartition, TopicPort } from '../ports.ts'
 import { type BrokerSettings, brokerSettingsInForce } from '../settings.ts'
 import { describeBrokerConfig, describeTopicConfig } from './describe-config.ts'
 import type { PartitionChooser } from './partitioner.ts'
@@ -66,6 +66,10 @@ export class TopicService implements TopicPort {
 
   findById(id: Uuid): TopicImage | undefined {
     return this.#metadata.image.topicsById.get(id)
+  }
+
+  offline(topic: TopicImage): ReadonlyMap<number, OfflinePartition> {
+    return this.#partitions.offline(topic.name)
   }
 
   list(): readonly TopicImage[] {

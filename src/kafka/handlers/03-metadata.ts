@@ -101,12 +101,13 @@ function topicAnswer(call: KafkaCall, found: Found, operations: number): Topic {
   if ('error' in found) {
     return { errorCode: kafkaCode(found.error), ...nameOf(call, found.asked), partitions: [] }
   }
+  const offline = call.broker.topics.offline(found)
   return {
     errorCode: 0,
     name: found.name,
     topicId: found.id,
     isInternal: found.internal,
-    partitions: found.partitions.map(partitionAnswer),
+    partitions: found.partitions.map((image) => partitionAnswer(image, offline.get(image.partition))),
     topicAuthorizedOperations: operations,
   }
 }

@@ -36,7 +36,7 @@ export const describeTopicPartitions = api<DescribeTopicPartitionsRequest, Descr
       const from = cursor?.topicName === name ? cursor.partitionIndex : 0
       if (left === 0) return { throttleTimeMs: 0, topics, nextCursor: { topicName: name, partitionIndex: from } }
       const page = topic.partitions.slice(from, from + left)
-      topics.push(answerFor(topic, page))
+      topics.push(answerFor(call, topic, page))
       left -= page.length
       const next = from + page.length
       if (next < topic.partitions.length) return { throttleTimeMs: 0, topics, nextCursor: { topicName: name, partitionIndex: next } }
@@ -55,13 +55,18 @@ function askedNames(call: KafkaCall, { topics, cursor }: DescribeTopicPartitions
   return cursor === null ? sorted : sorted.filter((name) => name >= cursor.topicName)
 }
 
-function answerFor(topic: TopicImage, page: TopicImage['partitions']): TopicAnswer {
+function answerFor(call: KafkaCall, topic: TopicImage, page: TopicImage['partitions']): TopicAnswer {
+  const offline = call.broker.topics.offline(topic)
   return {
     errorCode: 0,
     name: topic.name,
     topicId: topic.id,
     isInternal: topic.internal,
-    partitions: page.map((image) => ({ ...partitionAnswer(image), eligibleLeaderReplicas: [], lastKnownElr: [] })),
+    partitions: page.map((image) => ({
+      ...partitionAnswer(image, offline.get(image.partition)),
+      eligibleLeaderReplicas: [],
+      lastKnownElr: [],
+    })),
     topicAuthorizedOperations: TOPIC_OPERATIONS,
   }
 }
