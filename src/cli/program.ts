@@ -5,6 +5,7 @@ import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
 import { logDump } from './commands/log-dump.ts'
+import { logRepair } from './commands/log-repair.ts'
 import { produce } from './commands/produce.ts'
 import { createTopic, deleteTopic, describeTopic, growTopic, listTopics } from './commands/topic.ts'
 import { topicConfig } from './commands/topic-config.ts'
@@ -142,6 +143,15 @@ function addLogCommands(context: CliContext, program: Command, run: Run): void {
     .option('--side-files', 'of a folder the indexes, snapshots and checkpoints too')
     .option('--json', 'print JSON, one object a line')
     .action((what: string[], options) => run(logDump(context, what, options)))
+  base(log.command('repair'), context)
+    .description('say what damaged files of a stopped broker need, and with --yes do it')
+    .argument('[folder]', 'data folder, or the folder of one partition in it')
+    .option('--data <folder>', 'data folder (default: ./moonmq-data)')
+    .option('--middle <how>', 'damage before the end of a log: gap leaves the offsets of lost records empty, cut ends the log there', 'gap')
+    .option('--yes', 'do it; what is taken out is kept in files beside')
+    .option('--progress', 'tell on stderr how far it is, even where that is no terminal')
+    .option('--json', 'print JSON')
+    .action((folder: string | undefined, options) => run(logRepair(context, folder, options)))
 }
 
 function addProduce(context: CliContext, program: Command, run: Run): void {

@@ -6,7 +6,7 @@ import { type ControlKind, controlKey, readControlKind } from '../record/control
 import { RecordCursor, recordsSection } from '../record/record.ts'
 import { dataCodec } from '../schema/messages.ts'
 import type { ImageBuilder } from './image.ts'
-import { decodeRecord, encodeRecord } from './records.ts'
+import { CLUSTER_ID_CONFIG, decodeRecord, encodeRecord } from './records.ts'
 import type { MetadataRecord } from './types.ts'
 
 /**
@@ -102,4 +102,20 @@ export function foldBatch(
     if (!(error instanceof MoonMQError)) throw error
     throw new MoonMQError('DATA_DAMAGED', { path: place.file, reason: `metadata record at offset ${offset}: ${error.message}` }, error)
   }
+}
+
+/** The cluster's id where a batch of metadata says it, else null. What cannot be read says nothing. */
+export function clusterIdIn(bytes: Buffer, position: number, header: BatchHeader): string | null {
+  if (isControl(header) || codecOf(header) !== 0) return null
+  try {
+    const cursor = new RecordCursor(recordsSection(bytes, position, header), header)
+    while (cursor.next()) {
+      const value = cursor.value()
+      const record = value === null ? null : decodeRecord(value)
+      if (record?.name === 'ConfigRecord' && record.fields.name === CLUSTER_ID_CONFIG) return record.fields.value
+    }
+  } catch (error) {
+    if (!(error instanceof MoonMQError)) throw error
+  }
+  return null
 }

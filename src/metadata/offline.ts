@@ -6,7 +6,7 @@ import { nextOffset } from '../record/batch.ts'
 import { BufferPool } from '../storage/buffer-pool.ts'
 import { parseSegmentFileName, segmentFileName } from '../storage/files.ts'
 import { scanBatches } from '../storage/scan.ts'
-import { foldBatch } from './batches.ts'
+import { clusterIdIn, foldBatch } from './batches.ts'
 import { emptyImage, ImageBuilder, plainImage } from './image.ts'
 import { listSnapshots, readSnapshot, type SnapshotId, snapshotName } from './snapshot.ts'
 import type { MetadataImage } from './types.ts'
@@ -136,4 +136,25 @@ class OfflineFold {
     if (isDeepStrictEqual(plainImage(this.#image), plainImage(snapshot.image))) return
     this.#findings.push({ file: snapshotName(snapshot.id), reason: 'the state that it holds is not the one that the log leads to' })
   }
+}
+
+/** The id of the cluster by its metadata log, where the folder has lost it; null when the log does not say either. */
+export async function readClusterId(disk: Disk, directory: string): Promise<Uuid | null> {
+  let found: Uuid | null = null
+  const pool = new BufferPool({ maxKeptBytes: 0 })
+  if ((await disk.stat(directory)) === null) return null
+  for (const entry of await disk.list(directory)) {
+    if (parseSegmentFileName(entry.name)?.kind !== 'log' && !entry.name.endsWith('.checkpoint')) continue
+    const file = await disk.open(`${directory}/${entry.name}`, 'read')
+    try {
+      const rules = { expectedOffset: 0, isDense: false, epochFor: null, minEpoch: -1, maxEpoch: null }
+      await scanBatches(file, pool, { from: 0, to: file.sizeBytes, rules }, (header, _position, bytes, at) => {
+        found ??= clusterIdIn(bytes, at, header)
+      })
+    } finally {
+      await file.close()
+    }
+    if (found !== null) return found
+  }
+  return null
 }

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import type { Uuid } from '../core/uuid.ts'
 import { isInternalTopic } from '../metadata/names.ts'
 import { readMetadataOffline } from '../metadata/offline.ts'
 import type { MetadataImage } from '../metadata/types.ts'
@@ -22,24 +23,50 @@ export async function validateDataFolder(
   folder: string,
   onProgress?: (progress: ValidateProgress) => void,
 ): Promise<ValidationReport> {
-  const { disk, host, clock, loader } = machine
+  await expectStopped(machine, folder)
+  return (await examineDataFolder(machine, folder, onProgress === undefined ? {} : { onProgress })).report
+}
+
+/** Throws DATA_FOLDER_LOCKED naming the broker that runs on the folder, DATA_DAMAGED when there is none. */
+export async function expectStopped({ disk, host }: Machine, folder: string): Promise<void> {
   if ((await disk.stat(folder))?.kind !== 'directory')
     throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'there is no such folder' })
   const holder = await dataFolderHolder({ disk, host }, folder)
   if (holder !== null) throw new MoonMQError('DATA_FOLDER_LOCKED', { path: folder, pid: holder.pid })
-  const metadata = await readMetadata(machine, folder)
-  const report = await validateLogs(
-    { disk, clock, codecs: new Codecs({ loader }) },
-    {
-      folder,
-      known: metadata.image === null ? null : knownPartitions(metadata.image),
-      ...(onProgress === undefined ? {} : { onProgress }),
-    },
-  )
-  return { ...report, problems: [...metadata.problems, ...report.problems] }
 }
 
-async function readMetadata(machine: Machine, folder: string): Promise<{ image: MetadataImage | null; problems: Finding[] }> {
+export interface Examined {
+  readonly report: ValidationReport
+  /** Null when the metadata log says nothing that can be used. */
+  readonly image: MetadataImage | null
+  readonly known: readonly KnownPartition[] | null
+}
+
+export interface ExamineOptions {
+  readonly onProgress?: (progress: ValidateProgress) => void
+  /** Partitions to look at, by the names of their folders; absent: all. */
+  readonly only?: ReadonlySet<string>
+  /** Of the cluster, where `meta.properties` does not say it. */
+  readonly clusterId?: Uuid
+}
+
+export async function examineDataFolder(machine: Machine, folder: string, options: ExamineOptions = {}): Promise<Examined> {
+  const { disk, clock, loader } = machine
+  const { onProgress, only } = options
+  const metadata = await readMetadata(machine, folder, options.clusterId)
+  const known = metadata.image === null ? null : knownPartitions(metadata.image)
+  const report = await validateLogs(
+    { disk, clock, codecs: new Codecs({ loader }) },
+    { folder, known, ...(onProgress === undefined ? {} : { onProgress }), ...(only === undefined ? {} : { only }) },
+  )
+  return { report: { ...report, problems: [...metadata.problems, ...report.problems] }, image: metadata.image, known }
+}
+
+async function readMetadata(
+  machine: Machine,
+  folder: string,
+  clusterId: Uuid | undefined,
+): Promise<{ image: MetadataImage | null; problems: Finding[] }> {
   const { disk } = machine
   const problem = (file: string, reason: string): Finding => ({ file, position: null, reason })
   const directory = `${folder}/${METADATA_FOLDER}`
@@ -50,9 +77,9 @@ async function readMetadata(machine: Machine, folder: string): Promise<{ image: 
     }
   }
   try {
-    const identity = await readIdentity(disk, folder)
-    if (identity === null) return { image: null, problems: [problem('meta.properties', 'it is missing')] }
-    const { image, findings } = await readMetadataOffline(disk, { directory, clusterId: identity.clusterId })
+    const id = clusterId ?? (await readIdentity(disk, folder))?.clusterId
+    if (id === undefined) return { image: null, problems: [problem('meta.properties', 'it is missing')] }
+    const { image, findings } = await readMetadataOffline(disk, { directory, clusterId: id })
     return { image, problems: findings.map(({ file, reason }) => problem(`${METADATA_FOLDER}/${file}`, reason)) }
   } catch (error) {
     if (!(error instanceof MoonMQError)) throw error

@@ -32,7 +32,8 @@ export function checkHeader(bytes: Buffer, at: number, end: number, rules: Batch
   if (rules.isDense ? baseOffset !== expectedOffset : baseOffset < expectedOffset) {
     return `the batch says it starts at offset ${baseOffset}, ${expectedOffset} is next`
   }
-  if (rules.isDense && header.recordCount !== header.lastOffsetDelta + 1) {
+  // A batch without records stands where a repair took damaged ones out: no producer can send one.
+  if (rules.isDense && header.recordCount !== header.lastOffsetDelta + 1 && header.recordCount !== 0) {
     return `${header.recordCount} records do not fill ${header.lastOffsetDelta + 1} offsets`
   }
   if (leaderEpoch < rules.minEpoch) return `leader epoch ${leaderEpoch} follows ${rules.minEpoch}`

@@ -47,8 +47,8 @@ export interface PartitionCheckDeps extends SegmentCheckDeps {
 }
 
 const MAX_METADATA_BYTES = 1024
-/** Files beside those of segments that belong in a partition's folder. */
-const KNOWN_FILES = /^(leader-epoch-checkpoint|partition\.metadata|\d{20}-\d{10}\.checkpoint|.*\.(tmp|part))$/
+/** Files beside those of segments that belong in a partition's folder; `.cut-…` is what a repair took out and kept. */
+const KNOWN_FILES = /^(\d{20}\.log\.cut-\d+(\.\d+)?|leader-epoch-checkpoint|partition\.metadata|\d{20}-\d{10}\.checkpoint|.*\.(tmp|part))$/
 
 /** Checks one partition's folder from its first byte to its last. Reads only. */
 export async function checkPartition(

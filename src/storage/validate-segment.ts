@@ -1,7 +1,7 @@
 import { MoonMQError } from '../core/errors.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
-import { type BatchHeader, codecOf, nextOffset } from '../record/batch.ts'
+import { type BatchHeader, codecOf, isControl, lastOffset, nextOffset } from '../record/batch.ts'
 import { type Codecs, codecName } from '../record/compression.ts'
 import { recordsSection, validateRecords } from '../record/record.ts'
 import type { BatchRules } from './batch-rules.ts'
@@ -173,6 +173,13 @@ class SegmentWalk {
   }
 
   #checkRecords(header: BatchHeader, bytes: Buffer, at: number): void {
+    if (header.recordCount === 0 && this.#options.isDense && !isControl(header)) {
+      this.#deps.findings.note(
+        this.#name('log'),
+        `the offsets ${header.baseOffset} to ${lastOffset(header)} hold no records; a repair left the gap`,
+      )
+      return
+    }
     const codec = codecOf(header)
     if (this.#deps.missingCodecs.has(codec)) {
       this.#unread.add(codec)

@@ -26,6 +26,8 @@ export interface ValidateOptions {
   /** What the metadata log knows; null when it could not be read: then topics are what the folders say. */
   readonly known: readonly KnownPartition[] | null
   readonly onProgress?: (progress: ValidateProgress) => void
+  /** Partitions to look at, by the names of their folders; absent: all. */
+  readonly only?: ReadonlySet<string>
 }
 
 export interface ValidateProgress {
@@ -82,8 +84,11 @@ export async function validateLogs(
 ): Promise<ValidationReport> {
   const findings = new Findings()
   const root = await readRoot(deps.disk, options.folder, findings)
-  const folders = await findPartitions(deps.disk, options.folder, findings)
-  const expected = expectations(options.known, root)
+  const { only } = options
+  const isAsked = (tp: TopicPartition) => only === undefined || only.has(partitionFolderName(tp))
+  const folders = (await findPartitions(deps.disk, options.folder, findings)).filter(isAsked)
+  const known = options.known?.filter(isAsked) ?? null
+  const expected = expectations(known, root)
   const progress = await startProgress(deps.disk, options, folders)
   const missingCodecs = await loadCodecs(deps.codecs)
   const pool = new BufferPool({ maxKeptBytes: 16 * 1024 * 1024 })
@@ -106,7 +111,7 @@ export async function validateLogs(
     topics.set(tp.topic, partitions)
     expected.delete(name)
   }
-  reportMissing(options.known, expected, findings)
+  reportMissing(known, expected, findings)
   return report(options.folder, root.wasClean, topics, findings)
 }
 

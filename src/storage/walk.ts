@@ -26,6 +26,8 @@ export interface WalkRequest {
   readonly minOffset: number
   /** Offsets and counts must leave no gap, save one that is marked as such; behind damage the next batch may begin anywhere above. */
   readonly isDense: boolean
+  /** No batch may have a higher leader epoch; absent: nothing is known of it. */
+  readonly maxEpoch?: number | null
 }
 
 /**
@@ -41,7 +43,7 @@ export async function* walkBatches(file: DiskFile, pool: BufferPool, request: Wa
   let { isDense } = request
   try {
     while (position < to) {
-      const rules: BatchRules = { expectedOffset, isDense, epochFor: null, minEpoch, maxEpoch: null }
+      const rules: BatchRules = { expectedOffset, isDense, epochFor: null, minEpoch, maxEpoch: request.maxEpoch ?? null }
       const found = await batchAt(chunk, position, to, rules)
       if (typeof found === 'string') {
         const behind = await findBatch(file, pool, { from: position + 1, to, minOffset: expectedOffset })

@@ -58,6 +58,8 @@ export const LAYERS: readonly Layer[] = [
       'offset-index',
       'producer-snapshot',
       'producer-state',
+      'repair',
+      'repair-plan',
       'scan',
       'time-index',
       'txn-index',
@@ -82,7 +84,7 @@ export const LAYERS: readonly Layer[] = [
   layer('kafka', [...BELOW_DOORS, 'schema'], ['listener']),
   layer('http', BELOW_DOORS, ['app']),
   layer('client', ['io', 'record', 'wire'], ['index', 'types']),
-  layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'machine', 'offline', 'signals', 'version']),
+  layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'machine', 'offline', 'repair', 'signals', 'version']),
   layer('cli', BELOW_COMMAND),
   layer('testing', BELOW_COMMAND),
   // The file src/index.ts: what the package exports.
