@@ -101,6 +101,8 @@ export class NullLog implements Log {
   }
 
   reconfigure(): void {}
+
+  advanceLogStart(): void {}
 }
 
 export class NullLogs implements LogSource {

@@ -18,6 +18,7 @@ import type { LogConfig } from '../../src/storage/types.ts'
 const CONFIG: LogConfig = {
   segmentBytes: 256 * 1024 * 1024,
   segmentMs: 604_800_000,
+  segmentJitterMs: 0,
   indexIntervalBytes: 4096,
   indexMaxBytes: 10 * 1024 * 1024,
   flushMessages: 1,

@@ -40,6 +40,15 @@ const OWN: readonly KafkaSetting[] = [
   row('group.max.session.timeout.ms', 'int', 1_800_000, 'ms', { min: 1 }, 'Longest session timeout that a group member may ask for.'),
   row('group.max.size', 'int', INT_MAX, 'members', { min: 1 }, 'Most members of one group.'),
   row('group.min.session.timeout.ms', 'int', 1000, 'ms', { min: 1 }, 'Shortest session timeout that a group member may ask for.'),
+  row('log.initial.task.delay.ms', 'long', 30_000, 'ms', { min: 0 }, 'How long after the start retention looks at the logs first.'),
+  row(
+    'log.retention.check.interval.ms',
+    'long',
+    300_000,
+    'ms',
+    { min: 1 },
+    'Time between two looks of retention at all logs; a topic may be looked at more or less often.',
+  ),
   row('num.partitions', 'int', 1, '', { min: 1, max: 100_000 }, 'Partitions of a topic that is created without a number.'),
   row('offset.metadata.max.bytes', 'int', 4096, 'bytes', { min: 0 }, 'Largest note that may come with a committed offset.'),
   row(

@@ -115,7 +115,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     60_000,
     'ms',
-    { min: 0, broker: ['log.segment.delete.delay.ms'], stored: true },
+    { min: 0, broker: ['log.segment.delete.delay.ms'] },
     'Time between a segment leaving the log and its file going away.',
   ),
   row(
@@ -267,7 +267,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     -1,
     'bytes',
-    { min: -1, broker: ['log.retention.bytes'], native: ['max_log_bytes', 1], stored: true },
+    { min: -1, broker: ['log.retention.bytes'], native: ['max_log_bytes', 1] },
     'Bytes of a partition above which its oldest segments go; -1 = no limit.',
   ),
   row(
@@ -279,7 +279,6 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
       min: -1,
       broker: ['log.retention.ms', ['log.retention.minutes', 60_000], ['log.retention.hours', HOUR_MS]],
       native: ['retention', 1000],
-      stored: true,
     },
     'Age above which a segment goes; -1 = no limit.',
   ),
@@ -304,7 +303,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     0,
     'ms',
-    { min: 0, broker: ['log.roll.jitter.ms', ['log.roll.jitter.hours', HOUR_MS]], stored: true },
+    { min: 0, broker: ['log.roll.jitter.ms', ['log.roll.jitter.hours', HOUR_MS]] },
     'Most that is taken off segment.ms at random, so that not all logs roll at once.',
   ),
   row(

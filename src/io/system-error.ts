@@ -43,6 +43,12 @@ export function systemCode(error: unknown): string | null {
   return typeof code === 'string' ? code : null
 }
 
+/** Whether an error says that there is no space left: the one failure that ends by itself. */
+export function isDiskFull(error: unknown): boolean {
+  const code = systemCode(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}
+
 /** What went wrong in words: `it does not exist (ENOENT)`. The error's own text when it is none of the system's. */
 export function systemReason(error: unknown): string {
   const code = systemCode(error)

@@ -66,6 +66,12 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_partition_in_sync_replicas', ['topic', 'partition'], 'Replicas in sync'),
   gauge('moonmq_partition_log_bytes', ['topic', 'partition'], 'Bytes of the log on disk'),
   counter('moonmq_segment_rolls_total', ['topic'], 'Segments begun after a full or old one'),
+  counter(
+    'moonmq_retention_segments_total',
+    ['topic', 'reason'],
+    'Segments that retention took out of logs, by reason: time, bytes, start',
+  ),
+  counter('moonmq_retention_bytes_total', ['topic'], 'Bytes of those segments'),
   seconds('moonmq_fsync_duration_seconds', [], 'Time of one sync of a log file'),
   counter('moonmq_fsync_total', [], 'Syncs of log files'),
   gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),

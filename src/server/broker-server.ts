@@ -45,6 +45,7 @@ export class BrokerServer implements Resource {
   readonly stopped: Promise<MoonMQError | null>
   readonly #log: Logger
   readonly #background: Background
+  readonly #firstTaskMs: number
   readonly #doors: readonly Door[]
   readonly #listeners: Listeners
   readonly #http: HttpDoor | null
@@ -58,6 +59,7 @@ export class BrokerServer implements Resource {
     this.status = parts.status
     this.#log = parts.log
     this.#background = parts.background
+    this.#firstTaskMs = parts.firstTaskMs
     this.#doors = parts.doors
     this.#listeners = parts.listeners
     this.#http = parts.http
@@ -146,6 +148,14 @@ export class BrokerServer implements Resource {
   }
 
   #startBackground(): void {
+    const { logs, retention } = this.data
+    const loop = this.#background.start({
+      name: 'retention',
+      intervalMs: () => retention.nextDelayMs(),
+      firstMs: this.#firstTaskMs,
+      pass: (signal) => retention.pass(signal),
+    })
+    logs.onDiskFull = () => loop.soon()
     this.broker.loadGroups().then(
       () => this.status.groupsLoaded(),
       (error: unknown) => this.#log.error('groups.load_failed', 'the offsets of groups could not be read', { error: String(error) }),
@@ -161,6 +171,7 @@ export class BrokerServer implements Resource {
 interface Parts {
   readonly log: Logger
   readonly background: Background
+  readonly firstTaskMs: number
   readonly data: Data
   readonly broker: Broker
   readonly status: Status
@@ -211,7 +222,8 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   }
   const background = new Background({ clock, log, metrics })
   undo.push(() => background.close())
-  return { log, background, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
+  const firstTaskMs = kafka.number('log.initial.task.delay.ms')
+  return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
 }
 
 function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {

@@ -10,6 +10,7 @@ import { bumpLeaderEpoch } from '../metadata/plans.ts'
 import type { Codecs } from '../record/compression.ts'
 import { openIdentity } from '../storage/identity.ts'
 import { LogManager } from '../storage/log-manager.ts'
+import { Retention } from '../storage/retention-pass.ts'
 import type { LogConfig } from '../storage/types.ts'
 import type { Machine } from './machine.ts'
 
@@ -40,10 +41,12 @@ export interface DataDeps {
 export class Data implements Resource {
   readonly logs: LogManager
   readonly metadata: MetadataLog
+  readonly retention: Retention
 
-  private constructor(logs: LogManager, metadata: MetadataLog) {
+  private constructor(logs: LogManager, metadata: MetadataLog, retention: Retention) {
     this.logs = logs
     this.metadata = metadata
+    this.retention = retention
   }
 
   static async open(deps: DataDeps, options: DataOptions): Promise<Data> {
@@ -79,7 +82,8 @@ export class Data implements Resource {
         },
       )
       logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
-      return new Data(logs, metadata)
+      const retention = await openRetention(deps, options, logs)
+      return new Data(logs, metadata, retention)
     } catch (error) {
       await logs.close()
       throw error
@@ -99,6 +103,7 @@ export class Data implements Resource {
   async close(): Promise<void> {
     try {
       await this.metadata.close()
+      await this.retention.close()
     } finally {
       await this.logs.close()
     }
@@ -107,6 +112,12 @@ export class Data implements Resource {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
+}
+
+function openRetention({ machine, log, metrics }: DataDeps, { folder, kafka }: DataOptions, logs: LogManager): Promise<Retention> {
+  const { disk, clock, failpoint } = machine
+  const intervalMs = new BrokerSettings(kafka).number('log.retention.check.interval.ms')
+  return Retention.open({ disk, clock, log, metrics, failpoint, logs }, { dataFolder: folder, intervalMs: () => intervalMs })
 }
 
 /** The metadata log syncs each change and keeps all of them, whatever the settings say. */

@@ -1,5 +1,6 @@
 import type { BatchHeader } from '../record/batch.ts'
 import { OFFSET_INDEX_ENTRY_BYTES } from './offset-index.ts'
+import { MAX_AHEAD_MS } from './record-age.ts'
 import { TIME_INDEX_ENTRY_BYTES } from './time-index.ts'
 import type { LogConfig } from './types.ts'
 
@@ -17,6 +18,8 @@ export interface SegmentShape {
   /** Largest timestamp of the first batch, or null: the time from which its age in record time is measured. */
   readonly rollBaseTimestampMs: number | null
   readonly createdMs: number
+  /** 0 up to 1: its part of `segment.jitter.ms`. */
+  readonly jitterShare: number
 }
 
 export interface AppendPlan {
@@ -63,14 +66,24 @@ function rollReason(
   if (lastOffset - shape.baseOffset > MAX_RELATIVE_OFFSET) return isEmpty && nextOffset === shape.baseOffset ? null : 'offset-range'
   if (isEmpty) return null
   if (shape.sizeBytes + header.sizeBytes > Math.min(config.segmentBytes, MAX_SEGMENT_BYTES)) return 'size'
-  if (ageMs(shape, header.maxTimestampMs, nowMs) > config.segmentMs) return 'time'
+  if (ageMs(shape, header.maxTimestampMs, nowMs) > rollAfterMs(shape, config)) return 'time'
   if (isIndexFull(shape, config)) return 'index-full'
   return null
 }
 
-/** Age in record time where records have times, so that a replayed topic rolls as the original did. */
+/** How old a segment may become, its jitter taken off. */
+export function rollAfterMs({ jitterShare }: Pick<SegmentShape, 'jitterShare'>, { segmentMs, segmentJitterMs }: LogConfig): number {
+  return segmentMs - Math.floor(jitterShare * Math.min(segmentJitterMs, segmentMs))
+}
+
+/**
+ * Age in record time where records have times, so that a replayed topic rolls as the original did. A time that lies in the future is
+ * none: one such record must neither roll each segment nor keep one from rolling.
+ */
 function ageMs(shape: SegmentShape, maxTimestampMs: number, nowMs: number): number {
-  return shape.rollBaseTimestampMs === null ? nowMs - shape.createdMs : maxTimestampMs - shape.rollBaseTimestampMs
+  const base = shape.rollBaseTimestampMs
+  const latestMs = nowMs + MAX_AHEAD_MS
+  return base === null || base > latestMs || maxTimestampMs > latestMs ? nowMs - shape.createdMs : maxTimestampMs - base
 }
 
 /** The time index keeps one place for the entry that closing adds. */

@@ -15,7 +15,7 @@ const VERSION = 1
 const FRAME_BYTES = 10
 const MAX_BYTES = 64 * 1024 * 1024
 
-const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3 } as const
+const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4 } as const
 type Kind = keyof typeof KIND
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
@@ -23,9 +23,10 @@ export const ROOT_FILES = {
   'recovery-points': 'moonmq-recovery-points',
   'log-starts': 'moonmq-log-starts',
   'clean-shutdown': 'moonmq-clean-shutdown',
+  'retention-clock': 'moonmq-retention-clock',
 } as const satisfies Record<Kind, string>
 
-function seal(kind: Kind, body: Buffer): Buffer {
+export function seal(kind: Kind, body: Buffer): Buffer {
   const bytes = Buffer.alloc(body.length + FRAME_BYTES)
   bytes.writeUInt32BE(MAGIC, 0)
   bytes[4] = KIND[kind]
@@ -35,7 +36,8 @@ function seal(kind: Kind, body: Buffer): Buffer {
   return bytes
 }
 
-function unseal(kind: Kind, bytes: Buffer, path: string): ByteReader {
+/** Throws DATA_DAMAGED. */
+export function unseal(kind: Kind, bytes: Buffer, path: string): ByteReader {
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (bytes.length < FRAME_BYTES) throw bad(`it has ${bytes.length} bytes, at least ${FRAME_BYTES} are needed`)
   if (bytes.readUInt32BE(0) !== MAGIC) throw bad('it does not begin with the magic of a MoonMQ root file')

@@ -8,6 +8,8 @@ import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
  */
 export type SegmentFileKind = 'log' | 'index' | 'timeindex' | 'txnindex' | 'snapshot'
 
+/** What is added to the name of a file whose segment has left the log. Kafka's. */
+export const REMOVED_SUFFIX = '.deleted'
 const SEGMENT_FILE = /^(\d{20})\.(log|index|timeindex|txnindex|snapshot)$/
 const PARTITION_FOLDER = /^(.+)-(\d{1,10})$/
 const DELETED_SUFFIX = '-delete'
@@ -28,6 +30,11 @@ export function parseSegmentFileName(name: string): { readonly baseOffset: numbe
   if (match === null) return null
   const baseOffset = Number(match[1])
   return Number.isSafeInteger(baseOffset) ? { baseOffset, kind: match[2] as SegmentFileKind } : null
+}
+
+/** The segment file that had this name before its segment left the log; null for any other name. */
+export function parseRemovedFileName(name: string): { readonly baseOffset: number; readonly kind: SegmentFileKind } | null {
+  return name.endsWith(REMOVED_SUFFIX) ? parseSegmentFileName(name.slice(0, -REMOVED_SUFFIX.length)) : null
 }
 
 export function partitionFolderName({ topic, partition }: TopicPartition): string {

@@ -16,6 +16,7 @@ import {
   segmentFileName,
 } from './files.ts'
 import type { HandleCache } from './handles.ts'
+import { removeLeftovers, startAfterRemoved } from './leftovers.ts'
 import type { OffsetEntry } from './offset-index.ts'
 import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
 import { ProducerState, type ProducerStateOptions } from './producer-state.ts'
@@ -92,9 +93,21 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
  * Opens what a folder holds: segments, producers, epochs. After a clean stop by reading the end of the active segment, else through
  * recovery; whatever does not fit after a clean stop is recovered too. Everything that is returned is durable. Throws DATA_DAMAGED.
  */
-export async function loadLog(deps: LoadDeps, options: LoadOptions): Promise<LoadedLog> {
-  const names = await findNames(deps, options.folder)
+export async function loadLog(deps: LoadDeps, asked: LoadOptions): Promise<LoadedLog> {
+  const names = await findNames(deps, asked.folder)
   const bases = segmentBases(names)
+  const options = { ...asked, logStartOffset: startAfterRemoved(names, bases, asked.logStartOffset) }
+  const loaded = await loadSegments(deps, options, { names, bases })
+  // While the start is not saved these names are all that tells of it.
+  if (options.logStartOffset === asked.logStartOffset) await removeLeftovers(deps, asked.folder, names, bases)
+  return loaded
+}
+
+async function loadSegments(
+  deps: LoadDeps,
+  options: LoadOptions,
+  { names, bases }: { names: ReadonlySet<string>; bases: readonly number[] },
+): Promise<LoadedLog> {
   if (bases.length === 0) {
     const empty = emptyLog(deps, options, names)
     await removeOrphans(deps, options.folder, names, bases)

@@ -10,6 +10,7 @@ import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
 import { makeDirectoryDurably, readSmallFile } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { NodeLoader } from '../io/loader.ts'
+import { isDiskFull } from '../io/system-error.ts'
 import { Codecs } from '../record/compression.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
@@ -20,6 +21,7 @@ import { createLogFolder, folderTopicId } from './load.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { type LogDeps, PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
+import { Removals } from './removals.ts'
 import { Reopener } from './reopener.ts'
 import { TailMemory } from './tail.ts'
 import type { LogConfig } from './types.ts'
@@ -97,7 +99,10 @@ export class LogManager implements Resource {
   readonly #logStarts = new Map<string, PartitionOffset>()
   readonly #reopener: Reopener
   readonly #checkpoints = new Serial()
-  readonly #removals = new Set<Promise<void>>()
+  /** The save of log starts that was asked for and has not begun. */
+  #startsSave: Promise<void> | null = null
+  /** Called when a log failed because the disk is full. */
+  onDiskFull: (() => void) | null = null
   /** Of the recovery points as they are on disk; null while that is not known. */
   #savedChecksum: number | null = null
   #savedCount = 0
@@ -132,6 +137,9 @@ export class LogManager implements Resource {
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
     for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
     const { disk, clock, log } = deps
+    const failpoint = deps.failpoint ?? NO_FAILPOINT
+    this.#reopener = new Reopener({ disk, clock, log, failpoint })
+    this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
     this.deps = {
       disk,
       clock,
@@ -144,13 +152,12 @@ export class LogManager implements Resource {
         maxBytesPerLog: options.tailBytesPerLog ?? DEFAULTS.tailBytesPerLog,
       }),
       metrics: deps.metrics ?? NO_METRICS,
-      failpoint: deps.failpoint ?? NO_FAILPOINT,
+      failpoint,
+      removals: new Removals({ disk, clock, log, failpoint, isFull: () => this.#reopener.isWaitingForSpace }),
       codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
-    this.#reopener = new Reopener({ disk, clock, log, failpoint: this.deps.failpoint })
-    this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
   }
 
   /** Locks the folder, which is made when missing. Throws DATA_FOLDER_LOCKED, DATA_DAMAGED. No log is open yet. */
@@ -264,7 +271,7 @@ export class LogManager implements Resource {
   async settleFolders(judge: (partition: TopicPartition, topicId: Uuid | null) => 'known' | 'deleted' | 'unknown'): Promise<void> {
     for (const entry of await this.#deps.disk.list(this.dataFolder)) {
       if (entry.kind !== 'directory') continue
-      if (isDeletedFolder(entry.name)) this.#removeLater(entry.name)
+      if (isDeletedFolder(entry.name)) this.#removeLater(entry.name, 0)
       const partition = parsePartitionFolderName(entry.name)
       if (partition === null || this.get(partition) !== undefined) continue
       const topicId = folderTopicId(this.deps, `${this.dataFolder}/${entry.name}`)
@@ -287,7 +294,7 @@ export class LogManager implements Resource {
     this.#recoveryPoints.delete(offsetKey(id, partition.partition))
     this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
-    await this.#markDeleted(partition, id)
+    await this.#markDeleted(partition, id, log?.config.fileDeleteDelayMs)
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */
@@ -307,9 +314,33 @@ export class LogManager implements Resource {
     }
   }
 
-  /** Resolves when folders of deleted partitions are gone. */
+  /**
+   * Saves where every log begins, durably; several at once share one write. For whoever moved the start of a log and must not say so, nor
+   * take files away, before that.
+   */
+  saveLogStarts(): Promise<void> {
+    this.#startsSave ??= this.#checkpoints.run(async () => {
+      this.#startsSave = null
+      this.#expectOpen()
+      for (const { topicId, partition, logStartOffset } of this.#logs.values()) {
+        const key = offsetKey(topicId, partition)
+        if (this.#logStarts.get(key)?.offset !== logStartOffset) this.#logStarts.set(key, { topicId, partition, offset: logStartOffset })
+      }
+      try {
+        await writeOffsets(this.#deps.disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
+      } catch (error) {
+        // What is on disk is not known: the next checkpoint writes all of it.
+        this.#savedChecksum = null
+        throw error
+      }
+      this.deps.failpoint('checkpoint.log-starts-written')
+    })
+    return this.#startsSave
+  }
+
+  /** Removes at once what waits for its time. Resolves when files of deleted partitions and segments are gone. */
   async removed(): Promise<void> {
-    await Promise.all(this.#removals)
+    await this.deps.removals.hurry()
   }
 
   async close(): Promise<void> {
@@ -335,7 +366,7 @@ export class LogManager implements Resource {
     }
     try {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
-      await Promise.all(this.#removals)
+      await this.deps.removals.close()
       this.deps.failpoint('stop.logs-closed')
       const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
@@ -377,6 +408,10 @@ export class LogManager implements Resource {
         await this.#checkpoints.run(() => this.#lowerRecoveryPoint(request, offset))
       },
       onFailed: (log, error) => {
+        if (isDiskFull(error)) {
+          void this.deps.removals.hurry()
+          this.onDiskFull?.()
+        }
         if (request.onFailed !== undefined) request.onFailed(error)
         else this.#reopener.failed(log, error)
       },
@@ -409,24 +444,16 @@ export class LogManager implements Resource {
     })
   }
 
-  async #markDeleted(partition: TopicPartition, topicId: Uuid): Promise<void> {
+  async #markDeleted(partition: TopicPartition, topicId: Uuid, delayMs = 0): Promise<void> {
     const name = deletedFolderName(partition, topicId)
     await this.#deps.disk.rename(this.#folder(partition), `${this.dataFolder}/${name}`)
     this.deps.failpoint('topic.delete.renamed')
     await this.#deps.disk.syncDirectory(this.dataFolder)
-    this.#removeLater(name)
+    this.#removeLater(name, delayMs)
   }
 
-  #removeLater(name: string): void {
-    const remove = async () => {
-      await this.#deps.disk.removeTree(`${this.dataFolder}/${name}`)
-      this.deps.failpoint('topic.delete.removed')
-    }
-    const removal = remove().catch((error: unknown) =>
-      this.#deps.log.warn('storage.remove_failed', `${name} could not be removed; the next start tries again`, { error }),
-    )
-    this.#removals.add(removal)
-    void removal.then(() => this.#removals.delete(removal))
+  #removeLater(name: string, delayMs: number): void {
+    this.deps.removals.add({ paths: [`${this.dataFolder}/${name}`], kind: 'folder', delayMs })
   }
 
   /** A checkpoint must never be ahead of its log, not even while the log is cut. */

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
-import { systemCode } from '../io/system-error.ts'
+import { isDiskFull as isFull } from '../io/system-error.ts'
 import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
 import type { Codecs } from '../record/compression.ts'
 import { planAppend } from './append-plan.ts'
@@ -24,6 +24,7 @@ import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
 import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
 import type { CutReport } from './recovery.ts'
+import type { Removals } from './removals.ts'
 import { Segment } from './segment.ts'
 import { SegmentUpkeep } from './segment-upkeep.ts'
 import { Tail, type TailMemory } from './tail.ts'
@@ -54,6 +55,7 @@ export interface LogDeps {
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
   readonly metrics: Metrics
+  readonly removals: Removals
   readonly failpoint: Failpoint
   readonly producerOptions?: ProducerStateOptions
 }
@@ -159,6 +161,7 @@ export class PartitionLog implements Log, ReadableLog {
       indexIntervalBytes: () => this.#config.indexIntervalBytes,
       whenSynced: (offset) => this.whenSynced(offset),
       removing: () => this.#forgetReads(),
+      fileDeleteDelayMs: () => this.#config.fileDeleteDelayMs,
     })
     this.#durability = new LogDurability(deps, {
       config: () => this.#config,
@@ -284,6 +287,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#epochs.assign(options.leaderEpoch, plan.baseOffset)) this.#areEpochsDirty = true
     this.#fold(segment, batch, stored, plan.baseOffset)
     segment.accept(plan, stored)
+    segment.appendedMs = nowMs
     this.#logEnd = plan.lastOffset + 1
     this.tail.push(plan.baseOffset, plan.lastOffset, batch)
     this.#writer.enqueue(segment, batch, this.#logEnd)
@@ -344,6 +348,18 @@ export class PartitionLog implements Log, ReadableLog {
     this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
     this.#upkeep.finish(old, baseOffset, snapshot)
+  }
+
+  /**
+   * Begins a new segment although nothing is appended, so that retention or compaction can have the old one. The files of the new one are
+   * there, durably, when it resolves: they tell where the log ends once all others are gone. Nothing happens in a log without records in
+   * its last segment, so an idle log does not roll for ever.
+   */
+  rollIdle(): Promise<void> {
+    if (this.#state !== 'online' || this.#isClosing || this.#truncations > 0 || this.#active.sizeBytes === 0) return Promise.resolve()
+    this.#roll(this.#logEnd, this.#deps.clock.nowMs())
+    const segment = this.#active
+    return this.#serial.run(() => (this.#state === 'online' ? segment.makeFiles(this.#deps) : Promise.resolve()))
   }
 
   // ---- writing and syncing ------------------------------------------------------------------------------------------------
@@ -579,10 +595,14 @@ export class PartitionLog implements Log, ReadableLog {
     this.#tell('start')
   }
 
-  /** Removes segments that lie wholly below `offset`, which is not above the log's start. Returns the bytes freed. */
-  deleteBelow(offset: number): Promise<number> {
+  /**
+   * Takes segments that lie wholly below `offset`, which is not above the log's start, out of the log. Returns their bytes. Also in a log
+   * that failed because the disk is full: that is what makes room.
+   */
+  deleteBelow(offset: number, how: { isStartSaved: boolean } = { isStartSaved: true }): Promise<number> {
     return this.#serial.run(async () => {
-      const freed = this.#state === 'online' ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart)) : 0
+      const isOpen = this.#state === 'online' || (this.#state === 'failed' && isFull(this.#failure))
+      const freed = isOpen ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart), how.isStartSaved) : 0
       // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
       if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#areEpochsDirty = true
       return freed
@@ -687,9 +707,4 @@ export class PartitionLog implements Log, ReadableLog {
   #wakeRoom(): void {
     for (const resolve of this.#roomWaiters.splice(0)) resolve()
   }
-}
-
-function isFull(error: unknown): boolean {
-  const code = systemCode(error)
-  return code === 'ENOSPC' || code === 'EDQUOT'
 }

@@ -4,7 +4,7 @@ import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Disk } from '../io/disk.ts'
-import { systemCode } from '../io/system-error.ts'
+import { isDiskFull, systemCode } from '../io/system-error.ts'
 import type { PartitionLog } from './partition-log.ts'
 
 const FIRST_RETRY_MS = 500
@@ -24,6 +24,7 @@ export class Reopener {
   readonly #failpoint: Failpoint
   readonly #timers = new Map<PartitionLog, Timer>()
   readonly #running = new Set<Promise<void>>()
+  readonly #full = new Set<PartitionLog>()
   #isClosed = false
   nextLeaderEpoch: ((partition: TopicPartition) => Promise<number>) | null = null
 
@@ -32,6 +33,11 @@ export class Reopener {
     this.#clock = deps.clock
     this.#log = deps.log
     this.#failpoint = deps.failpoint
+  }
+
+  /** Whether a log is down because the disk is full. */
+  get isWaitingForSpace(): boolean {
+    return this.#full.size > 0
   }
 
   failed(log: PartitionLog, error: unknown): void {
@@ -51,7 +57,9 @@ export class Reopener {
   }
 
   #schedule(log: PartitionLog, delayMs: number): void {
+    this.#full.delete(log)
     if (this.#isClosed || log.state !== 'failed') return
+    if (isDiskFull(log.failure)) this.#full.add(log)
     const timer = this.#clock.setTimer(delayMs, () => {
       this.#timers.delete(log)
       const run = this.#try(log, delayMs)
@@ -69,9 +77,11 @@ export class Reopener {
       const leaderEpoch = await this.nextLeaderEpoch({ topic: log.topic, partition: log.partition })
       this.#failpoint('log.reopen.epoch-raised')
       await log.reopen(leaderEpoch)
+      this.#full.delete(log)
       this.#log.warn('storage.reopened', `${log.folder} is open again`, { leaderEpoch, logEndOffset: log.logEndOffset })
     } catch (error) {
       if (isCode(error, 'DATA_DAMAGED') || systemCode(error) === 'EIO') {
+        this.#full.delete(log)
         this.#log.error('storage.offline', `${log.folder} stays offline until a restart has verified it`, { error })
         return
       }

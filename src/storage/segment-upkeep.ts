@@ -10,6 +10,7 @@ import type { BufferPool } from './buffer-pool.ts'
 import type { HandleCache } from './handles.ts'
 import { rebuildIndexes, rebuildTxnIndex } from './index-rebuild.ts'
 import { producerSnapshotName, removeOldProducerSnapshots } from './producer-snapshot.ts'
+import type { Removals } from './removals.ts'
 import type { Segment } from './segment.ts'
 import type { AbortedTransaction } from './types.ts'
 
@@ -25,21 +26,32 @@ export interface UpkeepHost extends TopicPartition {
   whenSynced(offset: number): Promise<void>
   /** A segment is about to go: reads of it must begin again. */
   removing(): void
+  fileDeleteDelayMs(): number
+}
+
+export interface UpkeepDeps {
+  readonly disk: Disk
+  readonly clock: Clock
+  readonly log: Logger
+  readonly handles: HandleCache
+  readonly pool: BufferPool
+  readonly removals: Removals
+  readonly failpoint: Failpoint
 }
 
 /** Work on the segments of one log that no request waits for: finishing closed ones, mending indexes, removing old ones. */
 export class SegmentUpkeep {
-  readonly #deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool; failpoint: Failpoint }
+  readonly #deps: UpkeepDeps
   readonly #host: UpkeepHost
   /** Their indexes are being built again. */
   readonly #damaged = new Set<Segment>()
   /** A sync of their indexes failed. */
   readonly #doubtful = new Set<Segment>()
 
-  constructor(
-    deps: { disk: Disk; clock: Clock; log: Logger; handles: HandleCache; pool: BufferPool; failpoint: Failpoint },
-    host: UpkeepHost,
-  ) {
+  /** Files that gave up their bytes on a full disk. Their names stay until the start of the log is saved, and say so long why they are empty. */
+  #emptied: string[] = []
+
+  constructor(deps: UpkeepDeps, host: UpkeepHost) {
     this.#deps = deps
     this.#host = host
   }
@@ -135,10 +147,15 @@ export class SegmentUpkeep {
     }
   }
 
-  /** Removes closed segments that lie wholly below `offset`. Returns the bytes freed. Called within the log's queue, at each checkpoint. */
-  async removeBelow(offset: number): Promise<number> {
+  /**
+   * Takes closed segments that lie wholly below `offset` out of the log: their files have other names when it resolves, durably, and go
+   * after `file.delete.delay.ms`. When the start of the log could not be saved, as on a full disk, nothing else tells why they are missing:
+   * then they give up their bytes at once and keep their names. Returns the bytes that left the log. Called within the log's queue.
+   */
+  async removeBelow(offset: number, isStartSaved: boolean): Promise<number> {
     const segments = this.#host.segments()
-    await this.finishRest()
+    if (this.#host.isOnline()) await this.finishRest()
+    if (isStartSaved) this.#deps.removals.add({ paths: this.#emptied.splice(0), kind: 'files', delayMs: 0 })
     let freed = 0
     while (segments.length > 1) {
       const [first, second] = segments
@@ -146,10 +163,28 @@ export class SegmentUpkeep {
       segments.shift()
       this.#host.removing()
       freed += first.sizeBytes
-      await first.removeFiles(this.#deps)
+      const paths = await first.setAside(this.#deps)
+      this.#deps.failpoint('segment.remove.renamed')
+      if (isStartSaved) this.#deps.removals.add({ paths, kind: 'files', delayMs: this.#host.fileDeleteDelayMs() })
+      else await this.#empty(paths)
     }
     if (freed > 0) await this.#deps.disk.syncDirectory(this.#host.folder)
     return freed
+  }
+
+  async #empty(paths: readonly string[]): Promise<void> {
+    const { disk, failpoint } = this.#deps
+    await disk.syncDirectory(this.#host.folder)
+    for (const path of paths) {
+      const file = await disk.open(path, 'write')
+      try {
+        await file.truncate(0)
+      } finally {
+        await file.close()
+      }
+    }
+    this.#emptied.push(...paths)
+    failpoint('segment.remove.emptied')
   }
 
   /** What a failure leaves undone is logged, and done again by recovery. */

@@ -1,10 +1,12 @@
 import type { Failpoint } from '../core/failpoint.ts'
+import { fnv1a } from '../core/hash.ts'
 import { readInt64 } from '../core/int64.ts'
 import { BATCH_HEADER_BYTES } from '../core/limits.ts'
 import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
 import { AT, type BatchHeader } from '../record/batch.ts'
 import type { AppendPlan, SegmentShape } from './append-plan.ts'
-import { segmentFileName } from './files.ts'
+import { REMOVED_SUFFIX, segmentFileName } from './files.ts'
 import type { CachedFile, HandleCache } from './handles.ts'
 import { findLargestTimestamp } from './largest-timestamp.ts'
 import { OffsetIndex } from './offset-index.ts'
@@ -38,6 +40,8 @@ export class Segment implements SegmentShape {
   timeIndex: TimeIndex
   readonly txnIndex: TxnIndex
   readonly createdMs: number
+  /** When the broker appended to it last, by the wall clock; null when it was found on disk: then the file tells. */
+  appendedMs: number | null = null
   /** Bytes given to it, whether written or not. */
   sizeBytes: number
   /** Bytes in the file. */
@@ -85,10 +89,16 @@ export class Segment implements SegmentShape {
       timeIndexEntries: 0,
       nextOffset: options.baseOffset,
     })
+    segment.appendedMs = options.createdMs
     segment.areNamesDurable = false
     segment.isFinished = false
     segment.maxTimestamp = { timestampMs: -1, lastOffset: options.baseOffset }
     return segment
+  }
+
+  /** The same after a restart, and another one for each segment. */
+  get jitterShare(): number {
+    return fnv1a(Buffer.from(this.log.path)) / 2 ** 32
   }
 
   get rollBaseTimestampMs(): number | null {
@@ -170,6 +180,34 @@ export class Segment implements SegmentShape {
       await disk.removeFile(`${this.folder}/${segmentFileName(this.baseOffset, kind)}`)
       if (kind === 'log') failpoint('segment.remove.log-removed')
     }
+  }
+
+  /** Gives every file the name of one that has left the log; the log file first. Returns the new names. */
+  async setAside({ disk, failpoint }: { disk: Disk; failpoint: Failpoint }): Promise<string[]> {
+    await this.close()
+    const paths: string[] = []
+    for (const kind of ['log', 'index', 'timeindex', 'txnindex'] as const) {
+      const path = `${this.folder}/${segmentFileName(this.baseOffset, kind)}`
+      try {
+        await disk.rename(path, `${path}${REMOVED_SUFFIX}`)
+        paths.push(`${path}${REMOVED_SUFFIX}`)
+      } catch (error) {
+        if (systemCode(error) !== 'ENOENT') throw error
+      }
+      if (kind === 'log') failpoint('segment.remove.log-renamed')
+    }
+    return paths
+  }
+
+  /** Makes the files of a segment that nothing was appended to yet, durably: its name alone then tells where the log ends. */
+  async makeFiles({ disk, failpoint }: { disk: Disk; failpoint: Failpoint }): Promise<void> {
+    for (const file of [this.log, this.index.store.file, this.timeIndex.store.file]) {
+      file.acquire()
+      file.release()
+    }
+    failpoint('log.roll.files-made')
+    await disk.syncDirectory(this.folder)
+    this.areNamesDurable = true
   }
 
   #firstTimestamp(): number | null {

@@ -6,6 +6,8 @@ import type { BatchHeader } from '../record/batch.ts'
 export interface LogConfig {
   readonly segmentBytes: number
   readonly segmentMs: number
+  /** Most that is taken off `segmentMs`, another share for each segment, so that not all logs roll at once. */
+  readonly segmentJitterMs: number
   /** 0 = an index entry for every batch. */
   readonly indexIntervalBytes: number
   /** Largest size of an offset index; a segment rolls when its index is full. */
@@ -33,7 +35,7 @@ export interface LogConfig {
   readonly minCompactionLagMs: number
   /** A record older than this is compacted whatever the ratio says. */
   readonly maxCompactionLagMs: number
-  /** Least time between two looks at this log by retention and compaction; 0 = whenever they come by. */
+  /** Time between two looks at this log by retention and compaction; 0 = whenever the broker looks at all of them. */
   readonly cleanerIntervalMs: number
 }
 
@@ -167,4 +169,9 @@ export interface Log extends LogOffsets {
   /** Called after each event; several within one turn may come as one. Returns how to stop. */
   watch(listener: (event: LogEvent) => void): () => void
   reconfigure(config: LogConfig): void
+  /**
+   * Moves the log's start up to `offset`, at most to the high watermark: nothing below is readable from now on. Durable once the checkpoint
+   * of log starts was saved; whole segments below go in the background.
+   */
+  advanceLogStart(offset: number): void
 }

@@ -24,6 +24,7 @@ import type {
 export const LOG_CONFIG: LogConfig = {
   segmentBytes: 2 ** 30,
   segmentMs: 2 ** 40,
+  segmentJitterMs: 0,
   indexIntervalBytes: 4096,
   indexMaxBytes: 10 * 2 ** 20,
   flushMessages: 1,
@@ -231,6 +232,10 @@ export class FakeLog implements Log {
 
   reconfigure(config: LogConfig): void {
     this.config = config
+  }
+
+  advanceLogStart(offset: number): void {
+    this.logStartOffset = Math.max(this.logStartOffset, Math.min(offset, this.highWatermark))
   }
 }
 

@@ -14,6 +14,7 @@ export class FakeLog implements Log {
   readonly config = {
     segmentBytes: 1 << 30,
     segmentMs: 1 << 30,
+    segmentJitterMs: 0,
     indexIntervalBytes: 4096,
     indexMaxBytes: 1 << 20,
     flushMessages: 1,
@@ -173,6 +174,8 @@ export class FakeLog implements Log {
   }
 
   reconfigure(): void {}
+
+  advanceLogStart(): void {}
 }
 
 /** `__consumer_offsets` in memory. */

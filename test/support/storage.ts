@@ -17,6 +17,7 @@ export const TOPIC_ID = 'AAAAAAAAQACAAAAAAAAAAQ'
 export const LOG_CONFIG: LogConfig = {
   segmentBytes: 1024 * 1024,
   segmentMs: 604_800_000,
+  segmentJitterMs: 0,
   indexIntervalBytes: 4096,
   indexMaxBytes: 10 * 1024 * 1024,
   flushMessages: 1,

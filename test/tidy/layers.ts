@@ -60,6 +60,7 @@ export const LAYERS: readonly Layer[] = [
       'producer-state',
       'repair',
       'repair-plan',
+      'retention-pass',
       'scan',
       'time-index',
       'txn-index',

@@ -27,6 +27,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     log: {
       segmentBytes: number('segment.bytes'),
       segmentMs: number('segment.ms'),
+      segmentJitterMs: number('segment.jitter.ms'),
       indexIntervalBytes: number('index.interval.bytes'),
       indexMaxBytes: number('segment.index.bytes'),
       flushMessages: number('flush.messages'),

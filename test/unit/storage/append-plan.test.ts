@@ -12,6 +12,7 @@ const SHAPE: SegmentShape = {
   bytesSinceIndexEntry: 1000,
   rollBaseTimestampMs: null,
   createdMs: 0,
+  jitterShare: 0,
 }
 const { header } = batchOf(['a', 'b', 'c'], { timestampMs: 10_000 })
 

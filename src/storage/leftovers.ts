@@ -1,0 +1,31 @@
+import type { Disk } from '../io/disk.ts'
+import { parseRemovedFileName } from './files.ts'
+
+/**
+ * Where a log begins: as the checkpoint says, or, when segments left the log while the checkpoint could not be written, at the first one that
+ * is there. A segment gets its last name only after the start was moved above it, so the name is proof enough.
+ */
+export function startAfterRemoved(names: ReadonlySet<string>, bases: readonly number[], savedStart: number | null): number | null {
+  const first = bases[0]
+  if (savedStart === null || first === undefined || first <= savedStart) return savedStart
+  for (const name of names) {
+    const parsed = parseRemovedFileName(name)
+    if (parsed?.kind === 'log' && parsed.baseOffset < first) return first
+  }
+  return savedStart
+}
+
+/** Takes away what an earlier process meant to: files of segments that left the log, below its first one. */
+export async function removeLeftovers(
+  deps: { readonly disk: Disk },
+  folder: string,
+  names: ReadonlySet<string>,
+  bases: readonly number[],
+): Promise<void> {
+  const first = bases[0]
+  if (first === undefined) return
+  for (const name of names) {
+    const parsed = parseRemovedFileName(name)
+    if (parsed !== null && parsed.baseOffset < first) await deps.disk.removeFile(`${folder}/${name}`)
+  }
+}
