@@ -83,7 +83,7 @@ async function bundle() {
   const folder = join(ROOT, 'dist', 'bin')
   rmSync(folder, { recursive: true, force: true })
   await build({
-    entryPoints: { moonmq: ENTRY },
+    entryPoints: { moonmq: ENTRY, 'codec-thread': join(ROOT, 'dist', 'src', 'server', 'codec-thread.js') },
     outdir: folder,
     outExtension: { '.js': '.mjs' },
     bundle: true,

@@ -7,6 +7,7 @@ import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { NodeLoader } from '../../src/io/loader.ts'
 import { InlineOffload } from '../../src/io/offload.ts'
+import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { buildBatch } from '../../src/record/builder.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { FakeMetadata } from '../../test/support/fake-metadata.ts'
@@ -79,12 +80,13 @@ function awaitIfPromise<T>(value: T | Promise<T>): T | Promise<T> {
 
 async function main(): Promise<void> {
   const clock = new SystemClock()
+  const codecs = new Codecs({ loader: new NodeLoader() })
   const broker = await Broker.open(
     {
       metadata: new FakeMetadata(),
       logs: new NullLogs(),
-      codecs: new Codecs({ loader: new NodeLoader() }),
-      offload: new InlineOffload(),
+      codecs,
+      offload: new InlineOffload({ run: (job) => runBatchJob(codecs, job) }),
       clock,
       random: new SeededRandom(1),
       log: SILENT,

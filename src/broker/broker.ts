@@ -6,6 +6,8 @@ import type { Offload } from '../core/offload.ts'
 import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
 import type { Metadata } from '../metadata/types.ts'
+import type { BatchCodecs } from '../record/batch-jobs.ts'
+import { Inflater } from '../record/inflater.ts'
 import { Cluster } from './cluster.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import { groupOptions } from './groups/group-options.ts'
@@ -24,7 +26,6 @@ import type {
   RecordPorts,
   TopicPort,
 } from './ports.ts'
-import { type Codecs, DEFAULT_INFLATER, Inflater } from './produce/inflater.ts'
 import { ProduceService } from './produce/produce-service.ts'
 import { RecordProducer } from './produce/record-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
@@ -37,7 +38,7 @@ import { TopicService } from './topics/topic-service.ts'
 export interface BrokerDeps {
   readonly metadata: Metadata
   readonly logs: LogSource
-  readonly codecs: Codecs
+  readonly codecs: BatchCodecs
   readonly offload: Offload
   readonly clock: Clock
   readonly random: Random
@@ -98,7 +99,7 @@ export class Broker implements RecordPorts, Resource {
       { logs: deps.logs, clock, log, metrics: deps.metrics },
       { nodeId, settings: options.settings, lazyTopics: LAZY_TOPICS },
     )
-    const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload }, DEFAULT_INFLATER)
+    const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
     this.#produce = new ProduceService(
       { partitions, inflater, clock, metrics: deps.metrics },
@@ -131,7 +132,7 @@ export class Broker implements RecordPorts, Resource {
     )
     this.groups = this.#groups
     const producer = new RecordProducer(
-      { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs },
+      { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs, inflater },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
     this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })

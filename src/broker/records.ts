@@ -1,5 +1,6 @@
 import { MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
+import type { Inflater } from '../record/inflater.ts'
 import { type ConsumerDeps, ConsumerSession } from './consume/consumer-session.ts'
 import { PartialSections } from './consume/partial-sections.ts'
 import { RecordReader } from './consume/record-reader.ts'
@@ -18,7 +19,6 @@ import type {
   RecordsRead,
   TopicRead,
 } from './ports.ts'
-import type { Inflater } from './produce/inflater.ts'
 import type { RecordProducer } from './produce/record-producer.ts'
 import type { Partitions } from './topics/partitions.ts'
 

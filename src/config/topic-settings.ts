@@ -83,7 +83,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     9,
     '',
-    { min: 1, max: 17, broker: ['compression.lz4.level'] },
+    { min: 1, max: 17, broker: ['compression.lz4.level'], stored: true },
     'Level of lz4 when the broker compresses.',
   ),
   row(
@@ -92,7 +92,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'producer',
     '',
     { values: CODECS, broker: ['compression.type'] },
-    'Codec of the stored batches; producer = as they came.',
+    'Codec of the stored batches; producer = as they came. Batches that came by another codec are compressed anew.',
   ),
   row(
     'compression.zstd.level',
@@ -245,6 +245,14 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     '',
     { values: ['fnv1a', 'murmur2'] },
     'Hash that maps a key to a partition where the broker chooses it: native and HTTP doors. Kafka clients hash for themselves; murmur2 is what most of them use.',
+  ),
+  row(
+    'moonmq.record.validation',
+    'string',
+    'full',
+    '',
+    { values: ['full', 'header'] },
+    'full: every record of a batch is looked at before it is stored. header: of a compressed batch only the header and the checksum, which saves inflating it; a producer can then store what no consumer can read.',
   ),
   row(
     'moonmq.storage',

@@ -69,6 +69,7 @@ export const ERRORS = {
   UNSUPPORTED_COMPRESSION: row(7, 76, 400, FINAL, 'compression codec {codec} is not available'),
   RECORD_TOO_LARGE: row(7, 10, 413, FINAL, 'a record batch of {size} bytes exceeds max.message.bytes={limit}'),
   INFLATED_TOO_LARGE: row(7, 10, 413, FINAL, 'the record batch inflates to more than {limit} bytes'),
+  OFFLOAD_FAILED: row(7, 7, 503, RETRY, 'a record batch could not be looked into: {reason}'),
   INVALID_TIMESTAMP: row(1, 32, 400, FINAL, 'record timestamp {timestamp} is not acceptable: {reason}'),
   OFFSET_OUT_OF_RANGE: row(7, 1, 416, FINAL, 'offset {offset} of {topic}-{partition} is outside {start}..{end}'),
   VALUE_TOO_LARGE_FOR_CLIENT: row(

@@ -1,123 +1,215 @@
-import * as zlib from 'node:zlib'
+import { Worker } from 'node:worker_threads'
+import type { Clock, Timer } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
-import type { Offload, ZstdOffload } from '../core/offload.ts'
-import { Semaphore } from '../core/semaphore.ts'
+import { MIB } from '../core/limits.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Offload, OffloadJob, OffloadResult, OffloadResults, RunJob } from '../core/offload.ts'
 import { AT_ONCE, type Completions } from './completions.ts'
-import { systemCode } from './system-error.ts'
+import type { JobAnswer } from './job-server.ts'
 
-type Bounds = { maxOutputLength?: number; chunkSize?: number }
-type Callback = (error: Error | null, result: Buffer) => void
-type AsyncCodec = (bytes: Buffer, bounds: Bounds, done: Callback) => void
-type SyncCodec = (bytes: Buffer, bounds: Bounds) => Buffer
-
-/** The codecs of Zstandard came to node:zlib after the oldest runtime that is supported; its types do not know them. */
-interface ZstdOfNode {
-  readonly zstdCompress?: AsyncCodec
-  readonly zstdDecompress?: AsyncCodec
-  readonly zstdCompressSync?: SyncCodec
-  readonly zstdDecompressSync?: SyncCodec
+export interface ThreadOffloadOptions {
+  /** The module that calls `serveJobs`. */
+  readonly threadUrl: URL
+  /** Bytes that may wait for the thread. Default 64 MiB. */
+  readonly maxQueuedBytes?: number
+  /** From a job's coming to its answer. Default 30 s. */
+  readonly deadlineMs?: number
+  /** A thread without work is ended after this long, with the memory that its codecs hold. Default 60 s. */
+  readonly idleMs?: number
 }
 
-const MIN_CHUNK_BYTES = 64 * 1024
-const MAX_CHUNK_BYTES = 1024 * 1024
+const DEFAULTS = { maxQueuedBytes: 64 * MIB, deadlineMs: 30_000, idleMs: 60_000 }
+/** The thread's own objects are few: what it inflates lies outside of this. */
+const THREAD_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 }
+
+interface Pending {
+  readonly job: OffloadJob
+  readonly resolve: (result: OffloadResult) => void
+  readonly reject: (error: MoonMQError) => void
+  readonly deadline: Timer
+}
 
 /**
- * Runs codecs in the thread pool, at most half of its threads at once, so that the disk keeps the other half. What waits is held by
- * the connections that asked, whose open bytes are bounded.
+ * Runs jobs on one thread, one after another. The thread starts with the first job and ends when it has been idle for a while. When it
+ * dies, or a job takes too long, the job fails and the next one gets a new thread. Owns the thread; `close` ends it.
  */
-export class NodeOffload implements Offload {
-  readonly zstd: ZstdOffload | null
-  readonly #jobs: Semaphore
+export class ThreadOffload implements Offload {
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #options: Required<ThreadOffloadOptions>
+  #thread: Worker | null = null
+  #running: Pending | null = null
+  readonly #queue: Pending[] = []
+  #queuedBytes = 0
+  #idle: Timer | null = null
 
-  constructor(options: { poolSize: number }) {
-    this.#jobs = new Semaphore(Math.max(1, Math.floor(options.poolSize / 2)))
-    const { zstdCompress, zstdDecompress } = zlib as ZstdOfNode
-    this.zstd =
-      zstdCompress === undefined || zstdDecompress === undefined
-        ? null
-        : {
-            compress: (bytes) => this.#compress(zstdCompress, bytes),
-            decompress: (bytes, maxBytes) => this.#inflate('zstd', zstdDecompress, bytes, maxBytes),
-          }
+  constructor(deps: { clock: Clock; log: Logger }, options: ThreadOffloadOptions) {
+    this.#clock = deps.clock
+    this.#log = deps.log
+    this.#options = { ...DEFAULTS, ...options }
   }
 
-  gunzip(bytes: Buffer, maxBytes: number): Promise<Buffer> {
-    return this.#inflate('gzip', zlib.gunzip, bytes, maxBytes)
+  /** For tests: whether there is a thread now. */
+  get hasThread(): boolean {
+    return this.#thread !== null
   }
 
-  gzip(bytes: Buffer): Promise<Buffer> {
-    return this.#compress(zlib.gzip, bytes)
+  run<J extends OffloadJob>(job: J): Promise<OffloadResults[J['kind']]> {
+    const { maxQueuedBytes, deadlineMs } = this.#options
+    if (this.#queuedBytes > 0 && this.#queuedBytes + job.bytes.length > maxQueuedBytes) {
+      return Promise.reject(failed(`${this.#queuedBytes} bytes wait to be inflated already`))
+    }
+    return new Promise<OffloadResult>((resolve, reject) => {
+      const deadline = this.#clock.setTimer(deadlineMs, () => this.#overdue(pending), { keepAlive: true })
+      const pending: Pending = { job, resolve, reject, deadline }
+      this.#queue.push(pending)
+      this.#queuedBytes += job.bytes.length
+      this.#next()
+    }) as Promise<OffloadResults[J['kind']]>
   }
 
-  async #inflate(codec: string, inflate: AsyncCodec, bytes: Buffer, maxBytes: number): Promise<Buffer> {
+  async close(): Promise<void> {
+    for (const pending of this.#queue.splice(0)) this.#fail(pending, failed('the broker is stopping'))
+    this.#queuedBytes = 0
+    await this.#endThread(failed('the broker is stopping'))
+  }
+
+  #next(): void {
+    if (this.#running !== null) return
+    const pending = this.#queue.shift()
+    if (pending === undefined) {
+      this.#rest()
+      return
+    }
+    this.#idle?.cancel()
+    this.#idle = null
+    this.#running = pending
+    this.#queuedBytes -= pending.job.bytes.length
+    // A copy of its own: what is moved to a thread is the whole memory that a view lies in.
+    const own = Uint8Array.prototype.slice.call(pending.job.bytes)
     try {
-      return await this.#jobs.run(() => promised(inflate, bytes, inflateBounds(bytes, maxBytes)))
+      this.#thread ??= this.#start()
+      this.#thread.ref()
+      this.#thread.postMessage({ ...pending.job, bytes: own }, [own.buffer])
     } catch (error) {
-      throw inflateError(codec, error, maxBytes)
+      this.#running = null
+      this.#fail(pending, failed(error instanceof Error ? error.message : String(error), error))
+      this.#next()
     }
   }
 
-  #compress(compress: AsyncCodec, bytes: Buffer): Promise<Buffer> {
-    return this.#jobs.run(() => promised(compress, bytes, { chunkSize: chunkFor(bytes.length) }))
-  }
-}
-
-/** Runs codecs on the calling thread when the completions say so: for simulation, where the thread pool would bring its own order. */
-export class InlineOffload implements Offload {
-  readonly zstd: ZstdOffload | null
-  readonly #completions: Completions
-
-  constructor(deps: { completions?: Completions } = {}) {
-    this.#completions = deps.completions ?? AT_ONCE
-    const { zstdCompressSync, zstdDecompressSync } = zlib as ZstdOfNode
-    this.zstd =
-      zstdCompressSync === undefined || zstdDecompressSync === undefined
-        ? null
-        : {
-            compress: (bytes) => this.#run('zstd', () => zstdCompressSync(bytes, {})),
-            decompress: (bytes, maxBytes) => this.#inflate('zstd', zstdDecompressSync, bytes, maxBytes),
-          }
+  #start(): Worker {
+    const thread = new Worker(this.#options.threadUrl, {
+      name: 'moonmq-codecs',
+      env: {},
+      execArgv: [],
+      resourceLimits: THREAD_LIMITS,
+    })
+    thread.on('message', (answer: JobAnswer) => {
+      if (this.#thread === thread) this.#answered(answer)
+    })
+    thread.on('error', (error) => {
+      if (this.#thread === thread) this.#died(error instanceof Error ? error.message : String(error))
+    })
+    thread.on('exit', (code) => {
+      if (this.#thread === thread) this.#died(`it ended with code ${code}`)
+    })
+    return thread
   }
 
-  gunzip(bytes: Buffer, maxBytes: number): Promise<Buffer> {
-    return this.#inflate('gzip', zlib.gunzipSync, bytes, maxBytes)
+  #answered(answer: JobAnswer): void {
+    const pending = this.#running
+    this.#running = null
+    if (pending !== null) {
+      pending.deadline.cancel()
+      if (answer.error === null) pending.resolve(asBuffers(answer.result as OffloadResult))
+      else pending.reject(new MoonMQError(answer.error.code, answer.error.details, undefined, answer.error.message))
+    }
+    this.#next()
   }
 
-  gzip(bytes: Buffer): Promise<Buffer> {
-    return this.#run('gzip', () => zlib.gzipSync(bytes))
+  #died(reason: string): void {
+    this.#thread = null
+    this.#log.warn('offload.thread_died', `the thread that inflates batches died and is replaced: ${reason}`, { reason })
+    const pending = this.#running
+    this.#running = null
+    if (pending !== null) this.#fail(pending, failed(`the thread that inflates batches died: ${reason}`))
+    this.#next()
   }
 
-  #inflate(codec: string, inflate: SyncCodec, bytes: Buffer, maxBytes: number): Promise<Buffer> {
-    return this.#run(codec, () => {
-      try {
-        return inflate(bytes, inflateBounds(bytes, maxBytes))
-      } catch (error) {
-        throw inflateError(codec, error, maxBytes)
-      }
+  #overdue(pending: Pending): void {
+    const error = failed(`it took more than ${this.#options.deadlineMs} ms`)
+    if (this.#running !== pending) {
+      this.#queue.splice(this.#queue.indexOf(pending), 1)
+      this.#queuedBytes -= pending.job.bytes.length
+      this.#fail(pending, error)
+      return
+    }
+    this.#log.warn('offload.overdue', `a batch was inflated for more than ${this.#options.deadlineMs} ms; the thread is replaced`)
+    // Owned: it never rejects.
+    void this.#endThread(error)
+    this.#next()
+  }
+
+  #fail(pending: Pending, error: MoonMQError): void {
+    pending.deadline.cancel()
+    pending.reject(error)
+  }
+
+  #rest(): void {
+    const thread = this.#thread
+    if (thread === null) return
+    thread.unref()
+    this.#idle ??= this.#clock.setTimer(this.#options.idleMs, () => {
+      this.#idle = null
+      if (this.#running === null) void this.#endThread(failed('the thread was idle'))
     })
   }
 
-  async #run(codec: string, work: () => Buffer): Promise<Buffer> {
-    await this.#completions.arrive(`offload ${codec}`)
-    return work()
+  /** Never rejects: a thread that does not end in order is of no use to anybody. */
+  async #endThread(error: MoonMQError): Promise<void> {
+    this.#idle?.cancel()
+    this.#idle = null
+    const thread = this.#thread
+    const pending = this.#running
+    this.#thread = null
+    this.#running = null
+    if (pending !== null) this.#fail(pending, error)
+    await thread
+      ?.terminate()
+      .catch((cause: unknown) => this.#log.warn('offload.end_failed', 'a thread did not end', { error: String(cause) }))
   }
 }
 
-function promised(codec: AsyncCodec, bytes: Buffer, bounds: Bounds): Promise<Buffer> {
-  return new Promise((resolve, reject) => codec(bytes, bounds, (error, result) => (error ? reject(error) : resolve(result))))
+/** Runs jobs on the calling thread when the completions say so: for simulation, where a thread would bring its own order. */
+export class InlineOffload implements Offload {
+  readonly #run: RunJob
+  readonly #completions: Completions
+
+  constructor(deps: { run: RunJob; completions?: Completions }) {
+    this.#run = deps.run
+    this.#completions = deps.completions ?? AT_ONCE
+  }
+
+  async run<J extends OffloadJob>(job: J): Promise<OffloadResults[J['kind']]> {
+    await this.#completions.arrive(`offload ${job.kind}`)
+    return (await this.#run(job)) as OffloadResults[J['kind']]
+  }
+
+  async close(): Promise<void> {}
 }
 
-/** Each chunk of output is a trip to the thread pool, so it is about what the input will become. */
-function inflateBounds(bytes: Buffer, maxBytes: number): Bounds {
-  return { maxOutputLength: Math.max(1, maxBytes), chunkSize: chunkFor(Math.min(maxBytes, 4 * bytes.length)) }
+function failed(reason: string, cause?: unknown): MoonMQError {
+  return new MoonMQError('OFFLOAD_FAILED', { reason }, cause)
 }
 
-function chunkFor(size: number): number {
-  return Math.min(MAX_CHUNK_BYTES, Math.max(MIN_CHUNK_BYTES, size))
+/** Bytes arrive as plain arrays of bytes. */
+function asBuffers(result: OffloadResult): OffloadResult {
+  if (result instanceof Uint8Array) return asBuffer(result)
+  if (result === null || !('records' in result) || result.records === null) return result
+  return { ...result, records: asBuffer(result.records) }
 }
 
-function inflateError(codec: string, error: unknown, maxBytes: number): MoonMQError {
-  const code = systemCode(error)
-  if (code === 'ERR_BUFFER_TOO_LARGE') return new MoonMQError('INFLATED_TOO_LARGE', { limit: maxBytes }, error)
-  return new MoonMQError('CORRUPT_BATCH', { reason: `${codec}: ${code ?? 'an unknown error'}` }, error)
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

@@ -165,6 +165,19 @@ export function sealBatch(bytes: Buffer, position: number, sizeBytes: number): n
   return crc
 }
 
+/** The batch with its records stored anew by another codec; `records` is what the codec made of them. The header is the new one's. */
+export function withRecords(batch: Buffer, header: BatchHeader, records: Buffer, codec: number): { batch: Buffer; header: BatchHeader } {
+  const sizeBytes = BATCH_HEADER_BYTES + records.length
+  const bytes = Buffer.allocUnsafe(sizeBytes)
+  batch.copy(bytes, 0, 0, BATCH_HEADER_BYTES)
+  records.copy(bytes, BATCH_HEADER_BYTES)
+  const attributes = (header.attributes & ~ATTRIBUTE.codecMask) | codec
+  bytes.writeInt32BE(sizeBytes - BATCH_PREFIX_BYTES, AT.batchLength)
+  bytes.writeInt16BE(attributes, AT.attributes)
+  const crc = sealBatch(bytes, 0, sizeBytes)
+  return { batch: bytes, header: { ...header, sizeBytes, attributes, crc } }
+}
+
 export function lastOffset(header: BatchHeader): number {
   return header.baseOffset + header.lastOffsetDelta
 }

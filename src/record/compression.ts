@@ -7,7 +7,7 @@ import { malformed, tooLarge } from './inflate-errors.ts'
 import { decodeLz4, encodeLz4 } from './lz4.ts'
 import { recordsSection } from './record.ts'
 import { decodeSnappy, encodeXerial } from './snappy.ts'
-import { readZstdFrames, type ZstdFrame } from './zstd-frames.ts'
+import { readZstdFrames, type ZstdFrame, zstdContentHint } from './zstd-frames.ts'
 
 /** Kafka's codec numbers: bits 0-2 of a batch's attributes. */
 export const CODEC = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const
@@ -167,6 +167,13 @@ export class Codecs {
       default:
         throw new MoonMQError('UNSUPPORTED_COMPRESSION', { codec })
     }
+  }
+
+  /** What the bytes say that they inflate to: may be missing, or a lie. */
+  sizeHint(codec: number, bytes: Buffer): number | undefined {
+    // gzip ends with the size of its last member, modulo 2^32 (RFC 1952).
+    if (codec === CODEC.gzip && bytes.length >= 18) return bytes.readUInt32LE(bytes.length - 4)
+    return codec === CODEC.zstd ? zstdContentHint(bytes) : undefined
   }
 
   #inflateZstd(bytes: Buffer, maxBytes: number): Buffer {

@@ -43,6 +43,12 @@ export function readZstdFrames(bytes: Buffer): ZstdFrame[] {
   return frames
 }
 
+/** What the first frame promises; undefined when it does not, or is none. */
+export function zstdContentHint(bytes: Buffer): number | undefined {
+  if (bytes.length < 18 || bytes.readUInt32LE(0) !== MAGIC) return undefined
+  return readHeader(bytes, 0).contentBytes
+}
+
 function readFrame(bytes: Buffer, start: number): ZstdFrame {
   const header = readHeader(bytes, start)
   const { at, most, least } = walkBlocks(bytes, header.end, header.blockMaxBytes)

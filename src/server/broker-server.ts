@@ -7,6 +7,7 @@ import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import type { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
+import type { Offload } from '../core/offload.ts'
 import type { Resource } from '../core/types.ts'
 import { HttpDoor } from '../http/app.ts'
 import type { Door } from '../io/door.ts'
@@ -49,6 +50,7 @@ export class BrokerServer implements Resource {
   readonly #doors: readonly Door[]
   readonly #listeners: Listeners
   readonly #http: HttpDoor | null
+  readonly #offload: Offload
   readonly #end: (error: MoonMQError | null) => void
   #failure: MoonMQError | null = null
   #closing: Promise<void> | null = null
@@ -63,6 +65,7 @@ export class BrokerServer implements Resource {
     this.#doors = parts.doors
     this.#listeners = parts.listeners
     this.#http = parts.http
+    this.#offload = parts.offload
     const ended = deferred<MoonMQError | null>()
     this.stopped = ended.promise
     this.#end = ended.resolve
@@ -89,7 +92,7 @@ export class BrokerServer implements Resource {
         maxOpenFiles: openFiles(machine),
       },
     )
-    const undo: (() => Promise<void>)[] = [() => data.close()]
+    const undo: (() => Promise<void>)[] = [() => data.close(), () => machine.offload.close()]
     try {
       const parts = await compose({ ...deps, log }, settings, data, codecs, undo)
       server = new BrokerServer(parts)
@@ -137,6 +140,7 @@ export class BrokerServer implements Resource {
       await Promise.all(this.#doors.map((door) => door.close()))
       await this.#http?.close()
       await this.broker.close()
+      await this.#offload.close()
     } finally {
       try {
         await this.#background.close()
@@ -178,6 +182,7 @@ interface Parts {
   readonly doors: readonly Door[]
   readonly listeners: Listeners
   readonly http: HttpDoor | null
+  readonly offload: Offload
 }
 
 /** `undo` gets how to close each part, in the order in which they were opened. */
@@ -223,7 +228,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const background = new Background({ clock, log, metrics })
   undo.push(() => background.close())
   const firstTaskMs = kafka.number('log.initial.task.delay.ms')
-  return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http }
+  return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }
 
 function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {

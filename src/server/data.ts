@@ -8,6 +8,7 @@ import { METADATA_TOPIC_ID, newUuid } from '../core/uuid.ts'
 import { MetadataLog } from '../metadata/metadata-log.ts'
 import { bumpLeaderEpoch } from '../metadata/plans.ts'
 import type { Codecs } from '../record/compression.ts'
+import { Inflater } from '../record/inflater.ts'
 import { openIdentity } from '../storage/identity.ts'
 import { LogManager } from '../storage/log-manager.ts'
 import { Retention } from '../storage/retention-pass.ts'
@@ -54,7 +55,7 @@ export class Data implements Resource {
     const { disk, clock, host, random, failpoint } = machine
     const { folder, nodeId } = options
     const logs = await LogManager.open(
-      { disk, clock, log, host, metrics, codecs, failpoint },
+      { disk, clock, log, host, metrics, codecs, inflater: new Inflater({ codecs, offload: machine.offload }), failpoint },
       {
         dataFolder: folder,
         groupCommit: options.groupCommit,

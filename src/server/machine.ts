@@ -13,7 +13,10 @@ import { MemoryDisk } from '../io/memory-disk.ts'
 import type { Net } from '../io/net.ts'
 import { NodeDisk } from '../io/node-disk.ts'
 import { NodeNet } from '../io/node-net.ts'
-import { NodeOffload } from '../io/offload.ts'
+import { InlineOffload, ThreadOffload } from '../io/offload.ts'
+import { runBatchJob } from '../record/batch-jobs.ts'
+import { Codecs } from '../record/compression.ts'
+import { codecThreadUrl } from './codec-thread-url.ts'
 
 /** Everything that a broker touches outside of itself (DESIGN D6). A test or a simulation passes another one. */
 export interface Machine {
@@ -45,6 +48,7 @@ export interface MachineOptions {
 export function thisMachine(options: MachineOptions): Machine {
   const { poolSize, memoryBytes, log = SILENT, failures = [] } = options
   const clock = new SystemClock()
+  const loader = new NodeLoader()
   const disk =
     memoryBytes === null ? new NodeDisk({ poolSize }) : new MemoryDisk({ clock }, { capacityBytes: memoryBytes, tracksDurability: false })
   const failpoint = failures.length === 0 ? NO_FAILPOINT : failpointFor(failures)
@@ -55,7 +59,15 @@ export function thisMachine(options: MachineOptions): Machine {
     failpoint,
     net: new NodeNet({ clock, log }),
     host: NodeHost.open(),
-    offload: new NodeOffload({ poolSize }),
-    loader: new NodeLoader(),
+    offload: codecOffload({ clock, log, loader }),
+    loader,
   }
+}
+
+function codecOffload(deps: { clock: Clock; log: Logger; loader: Loader }): Offload {
+  const threadUrl = codecThreadUrl()
+  if (threadUrl !== null) return new ThreadOffload(deps, { threadUrl })
+  deps.log.warn('offload.no_thread', 'the program that inflates batches is missing: large ones are inflated on the event loop')
+  const codecs = new Codecs(deps)
+  return new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
 }

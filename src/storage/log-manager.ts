@@ -12,6 +12,7 @@ import type { Disk } from '../io/disk.ts'
 import { NodeLoader } from '../io/loader.ts'
 import { isDiskFull } from '../io/system-error.ts'
 import { Codecs } from '../record/compression.ts'
+import { Inflater } from '../record/inflater.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
 import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
@@ -33,6 +34,8 @@ export interface LogManagerDeps {
   readonly host: LockHost
   readonly metrics?: Metrics
   readonly codecs?: Codecs
+  /** Absent: records are looked into on the event loop. */
+  readonly inflater?: Inflater
   readonly failpoint?: Failpoint
 }
 
@@ -140,6 +143,7 @@ export class LogManager implements Resource {
     const failpoint = deps.failpoint ?? NO_FAILPOINT
     this.#reopener = new Reopener({ disk, clock, log, failpoint })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
+    const codecs = deps.codecs ?? new Codecs({ loader: new NodeLoader() })
     this.deps = {
       disk,
       clock,
@@ -154,7 +158,8 @@ export class LogManager implements Resource {
       metrics: deps.metrics ?? NO_METRICS,
       failpoint,
       removals: new Removals({ disk, clock, log, failpoint, isFull: () => this.#reopener.isWaitingForSpace }),
-      codecs: deps.codecs ?? new Codecs({ loader: new NodeLoader() }),
+      codecs,
+      inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())

@@ -10,6 +10,7 @@ import type { Disk } from '../io/disk.ts'
 import { isDiskFull as isFull } from '../io/system-error.ts'
 import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
 import type { Codecs } from '../record/compression.ts'
+import type { Inflater } from '../record/inflater.ts'
 import { planAppend } from './append-plan.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import type { EpochCache } from './epoch-cache.ts'
@@ -54,6 +55,7 @@ export interface LogDeps {
   readonly pool: BufferPool
   readonly tailMemory: TailMemory
   readonly codecs: Codecs
+  readonly inflater: Inflater
   readonly metrics: Metrics
   readonly removals: Removals
   readonly failpoint: Failpoint
@@ -509,11 +511,11 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   offsetForTimestamp(timestampMs: number, limitOffset: number): Promise<TimestampOffset | null> {
-    return this.#search(() => offsetForTimestamp(this, this.#deps.codecs, timestampMs, Math.min(limitOffset, this.#logEnd)))
+    return this.#search(() => offsetForTimestamp(this, this.#deps.inflater, timestampMs, Math.min(limitOffset, this.#logEnd)))
   }
 
   offsetOfMaxTimestamp(): Promise<TimestampOffset | null> {
-    return this.#search(() => offsetOfMaxTimestamp(this, this.#deps.codecs, this.#logEnd))
+    return this.#search(() => offsetOfMaxTimestamp(this, this.#deps.inflater, this.#logEnd))
   }
 
   /** A search that finds the files closed, because the log was, or is being opened again, is refused like a read. */

@@ -1,6 +1,5 @@
-import { type BatchHeader, batchSizeAt, codecOf, readBatchHeader } from '../record/batch.ts'
-import type { Codecs } from '../record/compression.ts'
-import { RecordCursor } from '../record/record.ts'
+import { type BatchHeader, batchSizeAt, readBatchHeader } from '../record/batch.ts'
+import type { Inflater } from '../record/inflater.ts'
 import type { Segment } from './segment.ts'
 import type { TimeEntry } from './time-index.ts'
 import type { LogRead, ReadRequest, TimestampOffset } from './types.ts'
@@ -20,7 +19,7 @@ const READ_BYTES = 256 * 1024
  */
 export async function offsetForTimestamp(
   log: SearchableLog,
-  codecs: Codecs,
+  inflater: Inflater,
   timestampMs: number,
   limitOffset: number,
 ): Promise<TimestampOffset | null> {
@@ -39,7 +38,7 @@ export async function offsetForTimestamp(
         continue
       }
       const wants = (header: BatchHeader) => header.maxTimestampMs >= timestampMs
-      const found = await searchBatches(read, codecs, wants, log.logStartOffset, timestampMs)
+      const found = await searchBatches(read, inflater, wants, log.logStartOffset, timestampMs)
       if (found !== null) return found
       offset = read.nextOffset
     } finally {
@@ -50,7 +49,7 @@ export async function offsetForTimestamp(
 }
 
 /** The first record that has the largest timestamp of the log. */
-export async function offsetOfMaxTimestamp(log: SearchableLog, codecs: Codecs, limitOffset: number): Promise<TimestampOffset | null> {
+export async function offsetOfMaxTimestamp(log: SearchableLog, inflater: Inflater, limitOffset: number): Promise<TimestampOffset | null> {
   let best = { timestampMs: -1, lastOffset: -1 }
   for (const segment of log.segments) {
     const max = segment.largestTimestamp()
@@ -59,7 +58,7 @@ export async function offsetOfMaxTimestamp(log: SearchableLog, codecs: Codecs, l
   if (best.timestampMs < 0 || best.lastOffset >= limitOffset) return null
   const read = await log.read({ offset: best.lastOffset, maxBytes: 0, minOneBatch: true, limitOffset })
   try {
-    return await searchBatches(read, codecs, () => true, log.logStartOffset, best.timestampMs)
+    return await searchBatches(read, inflater, () => true, log.logStartOffset, best.timestampMs)
   } finally {
     read.release()
   }
@@ -87,7 +86,7 @@ function fits(entry: TimeEntry, read: LogRead): boolean {
 
 async function searchBatches(
   read: LogRead,
-  codecs: Codecs,
+  inflater: Inflater,
   wants: (header: BatchHeader) => boolean,
   fromOffset: number,
   timestampMs: number,
@@ -96,13 +95,9 @@ async function searchBatches(
     for (let at = 0; at < bytes.length; at += batchSizeAt(bytes, at, bytes.length) as number) {
       const header = readBatchHeader(bytes, at, bytes.length)
       if (!wants(header)) continue
-      const codec = codecOf(header)
-      await codecs.ready(codec)
-      const cursor = new RecordCursor(codecs.inflateRecords(bytes, at, header), header)
-      while (cursor.next()) {
-        if (cursor.timestampMs < timestampMs || cursor.offset < fromOffset) continue
-        return { offset: cursor.offset, timestampMs: cursor.timestampMs, leaderEpoch: header.leaderEpoch }
-      }
+      const finding = inflater.find(bytes.subarray(at, at + header.sizeBytes), header, timestampMs, fromOffset)
+      const found = finding instanceof Promise ? await finding : finding
+      if (found !== null) return { ...found, leaderEpoch: header.leaderEpoch }
     }
   }
   return null

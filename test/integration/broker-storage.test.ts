@@ -13,6 +13,7 @@ import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { InlineOffload } from '../../src/io/offload.ts'
 import { VirtualNet } from '../../src/io/virtual-net.ts'
 import { readBatchHeader } from '../../src/record/batch.ts'
+import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { buildBatch } from '../../src/record/builder.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { Data } from '../../src/server/data.ts'
@@ -37,7 +38,7 @@ async function run(disk: MemoryDisk, boot = 'boot-1'): Promise<Running> {
   const loader = new NodeLoader()
   const random = new SystemRandom()
   const codecs = new Codecs({ loader })
-  const offload = new InlineOffload()
+  const offload = new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
   const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },

@@ -8,11 +8,10 @@ import { NO_METRICS } from '../../src/core/counters.ts'
 import { isCode } from '../../src/core/errors.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
-import { InlineOffload } from '../../src/io/offload.ts'
 import { VirtualNet } from '../../src/io/virtual-net.ts'
 import { NativeDoor } from '../../src/native/listener.ts'
 import { DEFAULT_NATIVE_DOOR } from '../../src/native/options.ts'
-import { createTopic, FakeCodecs } from '../support/fake-broker.ts'
+import { createTopic, fakeCodecs } from '../support/fake-broker.ts'
 import { FakeLogs } from '../support/fake-log.ts'
 import { FakeMetadata } from '../support/fake-metadata.ts'
 
@@ -22,7 +21,7 @@ async function version1(): Promise<{ client: Client; broker: Broker } & AsyncDis
   const random = new SeededRandom(1)
   const common = { clock, random, log: SILENT, metrics: NO_METRICS }
   const broker = await Broker.open(
-    { ...common, logs: new FakeLogs(), metadata: new FakeMetadata(), codecs: new FakeCodecs(), offload: new InlineOffload() },
+    { ...common, logs: new FakeLogs(), metadata: new FakeMetadata(), ...fakeCodecs() },
     { nodeId: 0, settings: new Map() },
   )
   await broker.loadGroups()

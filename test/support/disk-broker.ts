@@ -10,6 +10,7 @@ import { NodeLoader } from '../../src/io/loader.ts'
 import type { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { InlineOffload } from '../../src/io/offload.ts'
 import { VirtualNet } from '../../src/io/virtual-net.ts'
+import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { Data } from '../../src/server/data.ts'
 import { ManagedLogs } from '../../src/server/managed-logs.ts'
@@ -31,7 +32,7 @@ export async function diskBroker(disk: MemoryDisk, settings: Record<string, stri
   const loader = new NodeLoader()
   const random = new SystemRandom()
   const codecs = new Codecs({ loader })
-  const offload = new InlineOffload()
+  const offload = new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
   const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(

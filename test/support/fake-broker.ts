@@ -1,13 +1,14 @@
 import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
 import type { RequestContext } from '../../src/broker/context.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
-import type { Codecs } from '../../src/broker/produce/inflater.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import type { Offload } from '../../src/core/offload.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
+import { InlineOffload } from '../../src/io/offload.ts'
+import { type BatchCodecs, runBatchJob } from '../../src/record/batch-jobs.ts'
 import { type BatchOptions, buildBatch, type NewRecord } from '../../src/record/builder.ts'
 import { FakeLogs } from './fake-log.ts'
 import { FakeMetadata } from './fake-metadata.ts'
@@ -27,7 +28,7 @@ export function contextOf(overrides: Partial<RequestContext> = {}): RequestConte
 }
 
 /** A codec (number 1) whose packed form is the bytes turned around, and one (2) that must be loaded first. */
-export class FakeCodecs implements Codecs {
+export class FakeCodecs implements BatchCodecs {
   loaded = false
   load: () => Promise<void> = async () => {}
 
@@ -40,20 +41,23 @@ export class FakeCodecs implements Codecs {
     return undefined
   }
 
-  inflate(_codec: number, bytes: Buffer, maxBytes: number): Buffer {
+  inflate(codec: number, bytes: Buffer, maxBytes: number): Buffer {
+    if (codec === 0) return bytes
     if (bytes.length > maxBytes) throw new MoonMQError('INFLATED_TOO_LARGE', { limit: maxBytes })
     return Buffer.from(bytes).reverse()
   }
+
+  sizeHint(): undefined {}
 
   deflate(_codec: number, bytes: Buffer): Buffer {
     return Buffer.from(bytes).reverse()
   }
 }
 
-const OFFLOAD: Offload = {
-  gunzip: async (bytes) => Buffer.from(bytes).reverse(),
-  gzip: async (bytes) => Buffer.from(bytes).reverse(),
-  zstd: null,
+/** Fake codecs with what runs their jobs. */
+export function fakeCodecs(): { codecs: FakeCodecs; offload: Offload } {
+  const codecs = new FakeCodecs()
+  return { codecs, offload: new InlineOffload({ run: (job) => runBatchJob(codecs, job) }) }
 }
 
 export interface FakeBroker {
@@ -69,9 +73,9 @@ export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<
   const logs = new FakeLogs()
   const metadata = new FakeMetadata()
   const clock = new VirtualClock(NOW_MS)
-  const codecs = new FakeCodecs()
+  const { codecs, offload } = fakeCodecs()
   const broker = await Broker.open(
-    { logs, metadata, clock, codecs, offload: OFFLOAD, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
+    { logs, metadata, clock, codecs, offload, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
     { nodeId: 0, settings: new Map(), ...options },
   )
   return { broker, logs, metadata, clock, codecs }

@@ -3,12 +3,11 @@ import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { NodeNet } from '../../src/io/node-net.ts'
-import { InlineOffload } from '../../src/io/offload.ts'
 import type { AnyApi } from '../../src/kafka/handler.ts'
 import { DEFAULT_KAFKA_DOOR, KafkaDoor, type KafkaDoorOptions } from '../../src/kafka/listener.ts'
 import { DEFAULT_CONNECTION_LIMITS } from '../../src/server/connection-limits.ts'
 import { FIRST_BYTES_MS, Listeners } from '../../src/server/listeners.ts'
-import { FakeCodecs } from './fake-broker.ts'
+import { fakeCodecs } from './fake-broker.ts'
 import { FakeLogs } from './fake-log.ts'
 import { FakeMetadata } from './fake-metadata.ts'
 import { LinesLogger } from './kafka-door.ts'
@@ -31,7 +30,7 @@ export async function liveKafka(
   const logs = new FakeLogs()
   const random = new SeededRandom(1)
   const broker = await Broker.open(
-    { logs, metadata: new FakeMetadata(), clock, random, log, metrics: NO_METRICS, codecs: new FakeCodecs(), offload: new InlineOffload() },
+    { logs, metadata: new FakeMetadata(), clock, random, log, metrics: NO_METRICS, ...fakeCodecs() },
     { nodeId: 0, settings: new Map(Object.entries(options.settings ?? {})) },
   )
   await broker.loadGroups()

@@ -2,10 +2,10 @@ import { MoonMQError } from '../../core/errors.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { type BatchHeader, codecOf, isControl, isTransactional, lastOffset, nextOffset, readBatchHeader } from '../../record/batch.ts'
 import { readControlKind } from '../../record/control.ts'
+import type { Inflater } from '../../record/inflater.ts'
 import { RecordCursor } from '../../record/record.ts'
 import type { AbortedTransaction } from '../../storage/types.ts'
 import type { DeliveredRecord } from '../ports.ts'
-import type { Inflater } from '../produce/inflater.ts'
 import type { PartialSections } from './partial-sections.ts'
 
 export interface DecodeDeps {

@@ -1,16 +1,18 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import type { CheckedRecords } from '../../core/offload.ts'
 import { NO_TIMESTAMP } from '../../core/types.ts'
 import { type BatchHeader, hasProducer, readBatchHeader } from '../../record/batch.ts'
+import type { Inflater } from '../../record/inflater.ts'
 import { checkSequence } from '../../storage/producer-state.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { Acks, ProducePartition, ProducePort, ProduceRequest, ProduceTicket } from '../ports.ts'
 import { leaderEpochOf, type Partitions, type ServedPartition } from '../topics/partitions.ts'
-import type { Inflater } from './inflater.ts'
+import type { TopicSettings } from '../topics/topic-settings.ts'
 import { Deadlines, failedOutcome, Ticket } from './ticket.ts'
-import { checkHeader, checkRecords } from './validate-batch.ts'
+import { checkHeader, checkOptions, settleBatch, trustedRecords } from './validate-batch.ts'
 
 export interface ProduceDeps {
   readonly partitions: Partitions
@@ -22,6 +24,13 @@ export interface ProduceDeps {
 export interface ProduceOptions {
   /** Bytes of all clients together that were appended and are not durable yet. Beyond it requests wait before they are looked at. */
   readonly maxInflightBytes: number
+}
+
+interface CheckedBatch {
+  readonly header: BatchHeader
+  /** What they were checked against. */
+  readonly settings: TopicSettings
+  readonly checked: CheckedRecords
 }
 
 /**
@@ -111,14 +120,14 @@ export class ProduceService implements ProducePort {
         const served = this.#target(context, one, acks)
         const room = served.log.ready()
         if (room !== undefined) return room.then(() => this.#appendFrom(context, request, ticket, index))
-        const header = checkHeader(one.batch, served.topic.settings)
-        const limit = this.#inflater.limitFor(header, served.topic.settings.log.maxMessageBytes)
-        const section = this.#inflater.section(one.batch, header, limit)
-        if (section instanceof Promise) {
-          return section.then(
-            (plain) => {
-              this.#finish(context, one, acks, header, plain, ticket)
-              return this.#appendFrom(context, request, ticket, index + 1)
+        const { settings } = served.topic
+        const header = checkHeader(one.batch, settings)
+        const checked = this.#check(one.batch, header, settings)
+        if (checked instanceof Promise) {
+          return checked.then(
+            (known) => {
+              const isDone = this.#finish(context, one, acks, { header, settings, checked: known }, ticket)
+              return this.#appendFrom(context, request, ticket, isDone ? index + 1 : index)
             },
             (error: unknown) => {
               this.#refuse(ticket, error)
@@ -126,7 +135,7 @@ export class ProduceService implements ProducePort {
             },
           )
         }
-        this.#commit(served, one.batch, acks, header, section, ticket)
+        this.#commit(served, one.batch, acks, header, checked, ticket)
       } catch (error) {
         this.#refuse(ticket, error)
       }
@@ -134,13 +143,24 @@ export class ProduceService implements ProducePort {
     return ticket
   }
 
-  /** After an await the partition is looked up again: the topic may be gone, or its log another. */
-  #finish(context: RequestContext, one: ProducePartition, acks: Acks, header: BatchHeader, section: Buffer, ticket: Ticket): void {
+  #check(batch: Buffer, header: BatchHeader, settings: TopicSettings): CheckedRecords | Promise<CheckedRecords> {
+    const options = checkOptions(header, settings, this.#inflater.limitFor(settings.log.maxMessageBytes))
+    return trustedRecords(header, settings, options) ?? this.#inflater.check(batch, header, options)
+  }
+
+  /**
+   * After an await the partition is looked up again: the topic may be gone, or its log another. False when its settings changed: the
+   * batch must then be checked again.
+   */
+  #finish(context: RequestContext, one: ProducePartition, acks: Acks, found: CheckedBatch, ticket: Ticket): boolean {
     try {
-      this.#commit(this.#target(context, one, acks), one.batch, acks, header, section, ticket)
+      const served = this.#target(context, one, acks)
+      if (served.topic.settings !== found.settings) return false
+      this.#commit(served, one.batch, acks, found.header, found.checked, ticket)
     } catch (error) {
       this.#refuse(ticket, error)
     }
+    return true
   }
 
   #target(context: RequestContext, one: ProducePartition, acks: Acks): ServedPartition & { log: Log } {
@@ -153,10 +173,17 @@ export class ProduceService implements ProducePort {
     return served
   }
 
-  /** From the walk over the records to the append, in one turn. */
-  #commit(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, sent: BatchHeader, section: Buffer, ticket: Ticket): void {
+  /** From what the records were found to be to the append, in one turn. */
+  #commit(
+    served: ServedPartition & { log: Log },
+    sent: Buffer,
+    acks: Acks,
+    sentHeader: BatchHeader,
+    checked: CheckedRecords,
+    ticket: Ticket,
+  ): void {
     const { log, topic } = served
-    const header = checkRecords(batch, sent, section, topic.settings, this.#clock.nowMs())
+    const { batch, header } = settleBatch({ batch: sent, header: sentHeader }, checked, topic.settings, this.#clock.nowMs())
     if (hasProducer(header)) {
       const original = checkSequence(log.producer(header.producerId), header)
       if (original !== null) {

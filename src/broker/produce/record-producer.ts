@@ -1,12 +1,15 @@
 import type { Clock } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
-import { BATCH_HEADER_BYTES } from '../../core/limits.ts'
+import { BATCH_HEADER_BYTES, KIB } from '../../core/limits.ts'
+import type { CheckedRecords } from '../../core/offload.ts'
 import { NO_OFFSET } from '../../core/types.ts'
+import { readBatchHeader, withRecords } from '../../record/batch.ts'
+import type { BatchCodecs, Compression } from '../../record/batch-jobs.ts'
 import { buildBatch, type NewRecord } from '../../record/builder.ts'
+import type { Inflater } from '../../record/inflater.ts'
 import type { RequestContext } from '../context.ts'
 import type { OutgoingRecord, ProduceTicket, RecordOutcome, RecordProduceOptions, TopicPort } from '../ports.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
-import type { Codecs } from './inflater.ts'
 import type { ProduceService } from './produce-service.ts'
 import { checkTimes } from './validate-batch.ts'
 
@@ -14,7 +17,8 @@ export interface RecordProducerDeps {
   readonly partitions: Partitions
   readonly topics: TopicPort
   readonly produce: ProduceService
-  readonly codecs: Codecs
+  readonly codecs: BatchCodecs
+  readonly inflater: Inflater
   readonly clock: Clock
 }
 
@@ -28,6 +32,7 @@ export interface RecordProducerOptions {
 /** What a record takes in a batch besides key, value and headers, at most. */
 const RECORD_OVERHEAD_BYTES = 40
 const HEADER_OVERHEAD_BYTES = 10
+const PACK_ON_LOOP_BYTES = 64 * KIB
 
 /** A call of `produce`: collects the outcomes of its records. */
 class Call {
@@ -77,7 +82,8 @@ export class RecordProducer {
   readonly #partitions: Partitions
   readonly #topics: TopicPort
   readonly #produce: ProduceService
-  readonly #codecs: Codecs
+  readonly #codecs: BatchCodecs
+  readonly #inflater: Inflater
   readonly #clock: Clock
   readonly #options: RecordProducerOptions
   readonly #queues = new Map<ServedPartition, PartitionQueue>()
@@ -88,6 +94,7 @@ export class RecordProducer {
     this.#topics = deps.topics
     this.#produce = deps.produce
     this.#codecs = deps.codecs
+    this.#inflater = deps.inflater
     this.#clock = deps.clock
     this.#options = options
   }
@@ -157,7 +164,7 @@ export class RecordProducer {
   #flush(queue: PartitionQueue): void {
     while (queue.records.length > 0 && !queue.held) {
       const batch = this.#nextBatch(queue)
-      const { codec } = (batch[0] as Queued).options
+      const { codec } = compressionFor(queue, batch)
       let loading: Promise<void> | undefined
       try {
         loading = this.#codecs.ready(codec)
@@ -213,19 +220,56 @@ export class RecordProducer {
   }
 
   #write(queue: PartitionQueue, batch: readonly Queued[]): void {
+    try {
+      const packed = this.#pack(queue, batch)
+      if (packed instanceof Promise) this.#appendPacked(queue, batch, packed)
+      else this.#append(queue, batch, packed)
+    } catch (error) {
+      failAll(batch, queue.served.partition, error)
+    }
+  }
+
+  /** A large batch is compressed off the event loop. */
+  #pack(queue: PartitionQueue, batch: readonly Queued[]): Buffer | Promise<Buffer> {
+    const { codec, level } = compressionFor(queue, batch)
+    const records = batch.map((each) => each.record)
+    const bytes = batch.reduce((sum, each) => sum + each.sizeBytes, 0)
+    if (codec === 0 || bytes <= PACK_ON_LOOP_BYTES) {
+      return buildBatch(records, { codec, compress: (which, plain) => this.#codecs.deflate(which, plain, level) })
+    }
+    const plain = buildBatch(records)
+    const header = readBatchHeader(plain)
+    const checking = this.#inflater.check(plain, header, { keyed: false, to: { codec, level }, maxBytes: plain.length })
+    const packed = (checked: CheckedRecords) => withRecords(plain, header, checked.records ?? plain, codec).batch
+    return checking instanceof Promise ? checking.then(packed) : packed(checking)
+  }
+
+  #appendPacked(queue: PartitionQueue, batch: readonly Queued[], packing: Promise<Buffer>): void {
+    queue.held = true
+    packing.then(
+      (bytes) => {
+        queue.held = false
+        try {
+          this.#append(queue, batch, bytes)
+        } catch (error) {
+          failAll(batch, queue.served.partition, error)
+        }
+        this.#flush(queue)
+      },
+      (error: unknown) => {
+        queue.held = false
+        failAll(batch, queue.served.partition, error)
+        this.#flush(queue)
+      },
+    )
+  }
+
+  #append(queue: PartitionQueue, batch: readonly Queued[], bytes: Buffer): void {
     const { partition, topic } = queue.served
     const { options, context } = batch[0] as Queued
-    try {
-      const bytes = buildBatch(
-        batch.map((each) => each.record),
-        { codec: options.codec, compress: (codec, plain) => this.#codecs.deflate(codec, plain) },
-      )
-      const ticket = this.#produce.appendBuilt(context, { topic: topic.name, partition, batch: bytes }, options)
-      if (ticket instanceof Promise) this.#hold(queue, batch, ticket)
-      else this.#await(queue, batch, ticket)
-    } catch (error) {
-      failAll(batch, partition, error)
-    }
+    const ticket = this.#produce.appendBuilt(context, { topic: topic.name, partition, batch: bytes }, options)
+    if (ticket instanceof Promise) this.#hold(queue, batch, ticket)
+    else this.#await(queue, batch, ticket)
   }
 
   #hold(queue: PartitionQueue, batch: readonly Queued[], ticket: Promise<ProduceTicket>): void {
@@ -265,6 +309,11 @@ export class RecordProducer {
   #dropIdle(queue: PartitionQueue): void {
     if (queue.records.length === 0 && queue.inflight === 0 && !queue.held && !queue.scheduled) this.#queues.delete(queue.served)
   }
+}
+
+/** The topic's codec, or that of the records. */
+function compressionFor(queue: PartitionQueue, batch: readonly Queued[]): Compression {
+  return queue.served.topic.settings.compression ?? { codec: (batch[0] as Queued).options.codec, level: undefined }
 }
 
 function newRecord(record: OutgoingRecord, nowMs: number): NewRecord {

@@ -1,5 +1,6 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { BATCH_HEADER_BYTES } from '../../core/limits.ts'
+import type { CheckedRecords } from '../../core/offload.ts'
 import { NO_TIMESTAMP } from '../../core/types.ts'
 import {
   AT,
@@ -7,21 +8,20 @@ import {
   BATCH_PREFIX_BYTES,
   type BatchHeader,
   checkNewBatch,
+  codecOf,
   computeBatchCrc,
   isControl,
   isTransactional,
   MAGIC,
   readBatchHeader,
   setMaxTimestamp,
+  withRecords,
 } from '../../record/batch.ts'
-import { validateRecords } from '../../record/record.ts'
+import type { CheckOptions } from '../../record/inflater.ts'
 import type { TopicSettings } from '../topics/topic-settings.ts'
 
 /** Attribute bits that have a meaning in a batch from a producer, allowed or not; the delete horizon belongs to compaction. */
 const KNOWN_ATTRIBUTES = ATTRIBUTE.codecMask | ATTRIBUTE.logAppendTime | ATTRIBUTE.transactional | ATTRIBUTE.control
-
-const DENSE = { dense: true }
-const DENSE_KEYED = { dense: true, keyed: true }
 
 function invalid(reason: string): MoonMQError {
   return new MoonMQError('INVALID_RECORD', { reason })
@@ -72,16 +72,43 @@ export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader
   return header
 }
 
+/** What is looked at in the records of a batch, and how they are stored. */
+export function checkOptions(header: BatchHeader, settings: TopicSettings, maxBytes: number): CheckOptions {
+  const { compression, isCompacted: keyed } = settings
+  return { keyed, to: compression !== null && compression.codec !== codecOf(header) ? compression : null, maxBytes }
+}
+
 /**
- * Walks the inflated records and settles the times: a max timestamp that is not that of the records is corrected in the batch, with a
- * new checksum (DESIGN D3). Returns the header as it is now. Throws INVALID_RECORD, INVALID_TIMESTAMP.
+ * With `moonmq.record.validation=header`: what the header says of the records of a compressed batch that can be stored as it came. Null:
+ * the records must be looked at.
  */
-export function checkRecords(batch: Buffer, header: BatchHeader, section: Buffer, settings: TopicSettings, nowMs: number): BatchHeader {
-  const summary = validateRecords(section, header, settings.isCompacted ? DENSE_KEYED : DENSE)
+export function trustedRecords(header: BatchHeader, settings: TopicSettings, options: CheckOptions): CheckedRecords | null {
+  if (!settings.trustsCompressed || codecOf(header) === 0 || options.keyed || options.to !== null) return null
+  const { baseTimestampMs, maxTimestampMs } = header
+  return { minTimestampMs: Math.min(baseTimestampMs, maxTimestampMs), maxTimestampMs, records: null }
+}
+
+export interface SettledBatch {
+  readonly batch: Buffer
+  readonly header: BatchHeader
+}
+
+/**
+ * The batch as it is stored: by the codec of the topic, with the largest time of its records where the producer put another one (DESIGN
+ * D3), each with a new checksum. Throws INVALID_TIMESTAMP, RECORD_TOO_LARGE.
+ */
+export function settleBatch(sent: SettledBatch, checked: CheckedRecords, settings: TopicSettings, nowMs: number): SettledBatch {
+  const { compression, log } = settings
+  const { records, maxTimestampMs } = checked
   // The log stamps the batch itself and computes the checksum then.
-  if (settings.log.timestampType === 'LogAppendTime') return header
-  checkTimes(summary.minTimestampMs, summary.maxTimestampMs, settings, nowMs)
-  return summary.maxTimestampMs === header.maxTimestampMs ? header : setMaxTimestamp(batch, 0, header, 'CreateTime', summary.maxTimestampMs)
+  const isAppendTime = log.timestampType === 'LogAppendTime'
+  if (!isAppendTime) checkTimes(checked.minTimestampMs, maxTimestampMs, settings, nowMs)
+  const { batch, header } =
+    records === null || compression === null ? sent : withRecords(sent.batch, sent.header, records, compression.codec)
+  if (header.sizeBytes > log.maxMessageBytes)
+    throw new MoonMQError('RECORD_TOO_LARGE', { size: header.sizeBytes, limit: log.maxMessageBytes })
+  if (isAppendTime || maxTimestampMs === header.maxTimestampMs) return { batch, header }
+  return { batch, header: setMaxTimestamp(batch, 0, header, 'CreateTime', maxTimestampMs) }
 }
 
 /** Throws INVALID_TIMESTAMP for a record too far from the broker's clock; -1 is no time. */

@@ -1,6 +1,8 @@
 import { elementsOf, kafkaNumber } from '../../config/kafka-setting.ts'
 import { resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
 import { defined } from '../../core/assert.ts'
+import type { Compression } from '../../record/batch-jobs.ts'
+import { codecByName } from '../../record/compression.ts'
 import type { LogConfig } from '../../storage/types.ts'
 
 export type Partitioner = 'fnv1a' | 'murmur2'
@@ -12,6 +14,10 @@ export interface TopicSettings {
   readonly partitioner: Partitioner
   /** Every record needs a key. */
   readonly isCompacted: boolean
+  /** How batches are stored; null = as they came. */
+  readonly compression: Compression | null
+  /** Compressed batches are stored without a look at their records. */
+  readonly trustsCompressed: boolean
   readonly timestampBeforeMaxMs: number
   readonly timestampAfterMaxMs: number
 }
@@ -48,7 +54,18 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
     isCompacted: policies.includes('compact'),
+    compression: compressionOf(text),
+    trustsCompressed: text('moonmq.record.validation') === 'header',
     timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
     timestampAfterMaxMs: number('message.timestamp.after.max.ms'),
   }
+}
+
+/** −1 of gzip is the library's own choice; lz4 has one encoder. */
+function compressionOf(text: (name: string) => string): Compression | null {
+  const type = text('compression.type')
+  if (type === 'producer') return null
+  const codec = defined(codecByName(type === 'uncompressed' ? 'none' : type), `the codec ${type}`)
+  const level = type === 'gzip' || type === 'zstd' ? kafkaNumber(text(`compression.${type}.level`)) : undefined
+  return { codec, level: type === 'gzip' && level === -1 ? undefined : level }
 }
