@@ -97,7 +97,7 @@ async function searchBatches(
       if (!wants(header)) continue
       const finding = inflater.find(bytes.subarray(at, at + header.sizeBytes), header, timestampMs, fromOffset)
       const found = finding instanceof Promise ? await finding : finding
-      if (found !== null) return { ...found, leaderEpoch: header.leaderEpoch }
+      if (found !== null) return { offset: found.offset, timestampMs: found.timestampMs, leaderEpoch: header.leaderEpoch }
     }
   }
   return null
