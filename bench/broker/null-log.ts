@@ -110,6 +110,8 @@ export class NullLogs implements LogSource {
     return undefined
   }
 
+  async saveLogStarts(): Promise<void> {}
+
   async exists(): Promise<boolean> {
     return false
   }

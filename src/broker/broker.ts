@@ -17,6 +17,7 @@ import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
 import type {
   ClusterPort,
+  DeletionPort,
   FetchPort,
   GroupPort,
   OffsetPort,
@@ -29,6 +30,7 @@ import type {
 import { ProduceService } from './produce/produce-service.ts'
 import { RecordProducer } from './produce/record-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
+import { RecordDeletion } from './record-deletion.ts'
 import { Records } from './records.ts'
 import { BrokerSettings } from './settings.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
@@ -74,6 +76,7 @@ export class Broker implements RecordPorts, Resource {
   readonly produce: ProducePort
   readonly fetch: FetchPort
   readonly offsets: OffsetPort
+  readonly deletion: DeletionPort
   readonly producers: ProducerPort
   readonly groups: GroupPort
   readonly records: RecordPort
@@ -117,6 +120,7 @@ export class Broker implements RecordPorts, Resource {
     this.produce = this.#produce
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
+    this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     this.#groups = GroupCoordinator.open(
       {

@@ -20,6 +20,8 @@ export interface LogSource {
   exists(partition: TopicPartition): Promise<boolean>
   /** Opens the log, making its folder when there is none. Resolves when the folder's name is durable. Throws STORAGE_FAILED, DATA_DAMAGED. */
   open(request: OpenPartition): Promise<Log>
+  /** Saves where every log begins, durably: after `advanceLogStart`. Several at once share one write. */
+  saveLogStarts(): Promise<void>
   /**
    * Closes the log and takes its folder out of the way, so that one of the same name can be made at once; resolves when no
    * restart brings it back. The files go away in the background.

@@ -17,6 +17,7 @@ export interface BrokerPorts {
   readonly produce: ProducePort
   readonly fetch: FetchPort
   readonly offsets: OffsetPort
+  readonly deletion: DeletionPort
   readonly producers: ProducerPort
   readonly groups: GroupPort
 }
@@ -224,6 +225,16 @@ export interface OffsetPort {
   ofMaxTimestamp(context: RequestContext, topic: string, partition: number): Promise<TimestampOffset | null>
   /** KIP-101; throws LEADER_EPOCH_FENCED and LEADER_EPOCH_UNKNOWN. */
   endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd
+}
+
+// ---- deletion -------------------------------------------------------------------------------------------------------------
+
+export interface DeletionPort {
+  /**
+   * Deletes every record before `offset`; −1 = all that consumers can see. Durable when it resolves, with the partition's new start. Throws
+   * POLICY_VIOLATION where `cleanup.policy` has no delete, OFFSET_OUT_OF_RANGE beyond the high watermark.
+   */
+  deleteBefore(context: RequestContext, topic: string, partition: number, offset: number): Promise<number>
 }
 
 // ---- producers ------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(LOGIN, { 17: 'SaslHandshake', 29: 'DescribeAcls', 30: 'CreateAcls', 31: 'DeleteAcls', 36: 'SaslAuthenticate' }),
   ...skipped(LOGIN, { 48: 'DescribeClientQuotas', 49: 'AlterClientQuotas' }),
   ...skipped(LOGIN, { 50: 'DescribeUserScramCredentials', 51: 'AlterUserScramCredentials' }),
-  ...skipped('deleting records before an offset is not in this version', { 21: 'DeleteRecords' }),
   ...skipped(TRANSACTIONS, { 24: 'AddPartitionsToTxn', 25: 'AddOffsetsToTxn', 26: 'EndTxn', 28: 'TxnOffsetCommit' }),
   ...skipped(TRANSACTIONS, { 61: 'DescribeProducers', 65: 'DescribeTransactions', 66: 'ListTransactions' }),
   ...skipped(SETTINGS, { 57: 'UpdateFeatures', 74: 'ListConfigResources' }),

@@ -24,6 +24,10 @@ export class ManagedLogs implements LogSource {
     return this.#manager.open({ ...request, maxEpoch: leaderEpoch })
   }
 
+  saveLogStarts(): Promise<void> {
+    return this.#manager.saveLogStarts()
+  }
+
   delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
     return this.#manager.delete(partition, topicId)
   }

@@ -37,6 +37,8 @@ class SlowFolders {
     return this.folders.get(nameOf(partition))
   }
 
+  async saveLogStarts(): Promise<void> {}
+
   async exists(partition: TopicPartition): Promise<boolean> {
     return this.folders.has(nameOf(partition))
   }

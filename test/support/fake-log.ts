@@ -244,6 +244,7 @@ export class FakeLogs implements LogSource {
   readonly logs = new Map<string, FakeLog>()
   readonly deleted: string[] = []
   readonly opened: string[] = []
+  readonly savedStarts = new Map<string, number>()
   /** When set, opening fails with it. */
   failure: MoonMQError | undefined
 
@@ -255,6 +256,10 @@ export class FakeLogs implements LogSource {
 
   get(partition: TopicPartition): Log | undefined {
     return this.logs.get(nameOf(partition))
+  }
+
+  async saveLogStarts(): Promise<void> {
+    for (const log of this.logs.values()) this.savedStarts.set(nameOf(log), log.logStartOffset)
   }
 
   async exists(partition: TopicPartition): Promise<boolean> {

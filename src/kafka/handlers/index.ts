@@ -15,6 +15,7 @@ import { listGroups } from './16-list-groups.ts'
 import { apiVersions } from './18-api-versions.ts'
 import { createTopics } from './19-create-topics.ts'
 import { deleteTopics } from './20-delete-topics.ts'
+import { deleteRecords } from './21-delete-records.ts'
 import { initProducerId } from './22-init-producer-id.ts'
 import { offsetForLeaderEpoch } from './23-offset-for-leader-epoch.ts'
 import { describeConfigs } from './32-describe-configs.ts'
@@ -43,6 +44,7 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   apiVersions,
   createTopics,
   deleteTopics,
+  deleteRecords,
   initProducerId,
   offsetForLeaderEpoch,
   describeConfigs,
