@@ -94,8 +94,13 @@ export class LogDurability {
     this.#advance(endOffset)
   }
 
+  /** What waits for a sync by the old count or time waits for one by the new; nothing that was durable becomes less so. */
   reconfigured(): void {
-    if (this.#host.config().flushMessages === 1 && this.#synced < this.#written) this.#syncAll()
+    if (this.#isStopped || this.#synced >= this.#written) return
+    this.#flushTimer?.cancel()
+    this.#flushTimer = null
+    if (this.#host.config().flushMessages === 1) this.#syncAll()
+    else this.#syncLater(this.#unsynced[this.#unsynced.length - 1] as Segment)
   }
 
   whenDurable(offset: number): Promise<void> {
