@@ -9,6 +9,8 @@ export interface Disk {
   /** The same at once, on the path of a request that must not wait; `read` and `write` only. */
   openNow(path: string, access: 'read' | 'write'): DiskFile
   stat(path: string): Promise<DiskStat | null>
+  /** The same at once: it reads memory of the kernel. */
+  statNow(path: string): DiskStat | null
   /** Names in a directory, sorted by name. ENOENT when it is missing. */
   list(path: string): Promise<DiskEntry[]>
   /** With its parents. Nothing happens when it exists. */

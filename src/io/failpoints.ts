@@ -42,6 +42,10 @@ export class FailpointDisk implements Disk {
     return this.#disk.stat(path)
   }
 
+  statNow(path: string): DiskStat | null {
+    return this.#disk.statNow(path)
+  }
+
   list(path: string): Promise<DiskEntry[]> {
     return this.#disk.list(path)
   }

@@ -89,6 +89,10 @@ export class MemoryDisk implements Disk {
 
   async stat(path: string): Promise<DiskStat | null> {
     await this.#arrive('stat', path)
+    return this.statNow(path)
+  }
+
+  statNow(path: string): DiskStat | null {
     this.#enter('stat', path)
     const node = this.#find(path)
     if (node === null) return null

@@ -54,10 +54,19 @@ export class NodeDisk implements Disk {
 
   async stat(path: string): Promise<DiskStat | null> {
     try {
-      const stat = await fs.promises.stat(path)
-      return { kind: stat.isDirectory() ? 'directory' : 'file', sizeBytes: stat.size, modifiedMs: Math.floor(stat.mtimeMs) }
+      return diskStat(await fs.promises.stat(path))
     } catch (error) {
       if (systemCode(error) === 'ENOENT' || systemCode(error) === 'ENOTDIR') return null
+      throw error
+    }
+  }
+
+  statNow(path: string): DiskStat | null {
+    try {
+      const stat = fs.statSync(path, { throwIfNoEntry: false })
+      return stat === undefined ? null : diskStat(stat)
+    } catch (error) {
+      if (systemCode(error) === 'ENOTDIR') return null
       throw error
     }
   }
@@ -110,6 +119,10 @@ export class NodeDisk implements Disk {
       await handle.close()
     }
   }
+}
+
+function diskStat(stat: fs.Stats): DiskStat {
+  return { kind: stat.isDirectory() ? 'directory' : 'file', sizeBytes: stat.size, modifiedMs: Math.floor(stat.mtimeMs) }
 }
 
 function flags(access: 'read' | 'write' | 'create'): number {

@@ -105,6 +105,8 @@ export function* snapshotBatches(snapshot: {
 /** Snapshots in the log's directory, oldest first. */
 export async function listSnapshots(disk: Disk, directory: string): Promise<SnapshotId[]> {
   const ids: SnapshotId[] = []
+  // A new log has no folder before its first write.
+  if (disk.statNow(directory) === null) return ids
   for (const entry of await disk.list(directory)) {
     const id = entry.kind === 'file' ? parseSnapshotName(entry.name) : null
     if (id !== null) ids.push(id)

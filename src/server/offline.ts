@@ -1,6 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
 import type { Uuid } from '../core/uuid.ts'
-import { isInternalTopic } from '../metadata/names.ts'
 import { readMetadataOffline } from '../metadata/offline.ts'
 import type { MetadataImage } from '../metadata/types.ts'
 import { Codecs } from '../record/compression.ts'
@@ -99,7 +98,6 @@ function knownPartitions(image: MetadataImage): KnownPartition[] {
       leaderEpoch,
       // Nothing compacts logs in this version, whatever the topic asks for: a gap in the offsets is damage.
       isCompacted: false,
-      isLazy: isInternalTopic(topic.name),
     })),
   )
 }

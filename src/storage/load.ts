@@ -2,19 +2,11 @@ import type { Clock } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
-import { directoryOf, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
-import {
-  decodePartitionMetadata,
-  encodePartitionMetadata,
-  IN_DOUBT_FILE,
-  PARTITION_METADATA_FILE,
-  parseSegmentFileName,
-  segmentFileName,
-} from './files.ts'
+import { decodePartitionMetadata, IN_DOUBT_FILE, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
 import type { HandleCache } from './handles.ts'
 import { removeLeftovers, startAfterRemoved } from './leftovers.ts'
 import type { OffsetEntry } from './offset-index.ts'
@@ -33,6 +25,8 @@ export interface LoadDeps extends RecoverDeps {
 
 export interface LoadOptions extends TopicPartition {
   readonly folder: string
+  /** False: nothing was ever written, and the folder is made by the first write. */
+  readonly isThere: boolean
   readonly topicId: Uuid
   /** Every log was closed in order and nothing was written since: only the end of the active segment is read. */
   readonly wasClean: boolean
@@ -67,22 +61,6 @@ const MAX_PARTITION_METADATA_BYTES = 1024
 const MAX_EPOCH_CHECKPOINT_BYTES = 8 * 1024 * 1024
 const MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 
-/** Makes the folder of a partition; durable, its name too, when it resolves. */
-export async function createLogFolder(deps: LoadDeps, folder: string, topicId: Uuid): Promise<void> {
-  const { disk } = deps
-  const isNew = (await disk.stat(folder)) === null
-  await disk.makeDirectory(folder)
-  try {
-    deps.failpoint('log.folder.made')
-    await writeFileAtomically(disk, `${folder}/${PARTITION_METADATA_FILE}`, [encodePartitionMetadata(topicId)])
-    await disk.syncDirectory(directoryOf(folder))
-  } catch (error) {
-    // A full disk for example. A folder that says of no topic what it is for would count as damage later.
-    if (isNew) await disk.removeTree(folder).catch(() => {})
-    throw error
-  }
-}
-
 /** The topic that a partition's folder belongs to; null when the folder does not say, as after a crash while it was made. */
 export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
   const bytes = readSmallFileNow(deps.disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_PARTITION_METADATA_BYTES)
@@ -94,7 +72,7 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
  * recovery; whatever does not fit after a clean stop is recovered too. Everything that is returned is durable. Throws DATA_DAMAGED.
  */
 export async function loadLog(deps: LoadDeps, asked: LoadOptions): Promise<LoadedLog> {
-  const names = await findNames(deps, asked.folder)
+  const names = asked.isThere ? await findNames(deps, asked.folder) : new Set<string>()
   const bases = segmentBases(names)
   const options = { ...asked, logStartOffset: startAfterRemoved(names, bases, asked.logStartOffset) }
   const loaded = await loadSegments(deps, options, { names, bases })

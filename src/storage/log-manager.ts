@@ -18,8 +18,9 @@ import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, write
 import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
-import { createLogFolder, folderTopicId } from './load.ts'
+import { folderTopicId } from './load.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
+import { DirectorySyncs, makeLogFolder } from './log-folder.ts'
 import { type LogDeps, PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
 import { Removals } from './removals.ts'
@@ -158,6 +159,7 @@ export class LogManager implements Resource {
       metrics: deps.metrics ?? NO_METRICS,
       failpoint,
       removals: new Removals({ disk, clock, log, failpoint, isFull: () => this.#reopener.isWaitingForSpace }),
+      folders: new DirectorySyncs(disk, options.dataFolder),
       codecs,
       inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
@@ -217,7 +219,7 @@ export class LogManager implements Resource {
   }
 
   /**
-   * Opens a partition's log and makes its folder when there is none. Throws DATA_DAMAGED when what is there does not fit what was
+   * Opens a partition's log; its folder is made by the first write when there is none. Throws DATA_DAMAGED when what is there does not fit what was
    * acknowledged; the partition then stays offline and its files as they are.
    */
   async open(request: OpenLogRequest): Promise<PartitionLog> {
@@ -299,7 +301,8 @@ export class LogManager implements Resource {
     this.#recoveryPoints.delete(offsetKey(id, partition.partition))
     this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
-    await this.#markDeleted(partition, id, log?.config.fileDeleteDelayMs)
+    // A log that nobody wrote to has none.
+    if (await this.exists(partition)) await this.#markDeleted(partition, id, log?.config.fileDeleteDelayMs)
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */
@@ -401,6 +404,7 @@ export class LogManager implements Resource {
       partition: request.partition,
       topicId: request.topicId,
       folder,
+      isFolderThere: isThere,
       config: request.config,
       load: {
         wasClean: this.wasClean && isThere && this.#recoveryPoints.has(key),
@@ -425,16 +429,17 @@ export class LogManager implements Resource {
 
   /** Whether the folder was there. One that belongs to another topic is set aside: a topic of the same name was deleted meanwhile. */
   async #prepareFolder(request: OpenLogRequest, folder: string, hadRecords: boolean): Promise<boolean> {
-    const topicId = folderTopicId(this.deps, folder)
-    if (topicId === request.topicId) return true
-    if (topicId !== null) await this.#setAside(request, topicId)
-    else if ((await this.#deps.disk.stat(folder)) !== null) {
-      await createLogFolder(this.deps, folder, request.topicId)
-      return true
+    if (this.#deps.disk.statNow(folder) !== null) {
+      const topicId = folderTopicId(this.deps, folder)
+      if (topicId === request.topicId) return true
+      if (topicId === null) {
+        await makeLogFolder(this.deps, folder, request.topicId)
+        return true
+      }
+      await this.#setAside(request, topicId)
     }
     if (hadRecords)
       throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })
-    await createLogFolder(this.deps, folder, request.topicId)
     return false
   }
 
@@ -442,7 +447,7 @@ export class LogManager implements Resource {
     const from = this.#folder(partition)
     const to = `${this.dataFolder}/${strayFolderName(partition, topicId)}`
     await this.#deps.disk.rename(from, to)
-    await this.#deps.disk.syncDirectory(this.dataFolder)
+    await this.deps.folders.sync()
     this.#deps.log.warn('storage.stray', `${from} belongs to no topic that is known; it was set aside as ${to} and is not touched again`, {
       from,
       to,
@@ -453,7 +458,7 @@ export class LogManager implements Resource {
     const name = deletedFolderName(partition, topicId)
     await this.#deps.disk.rename(this.#folder(partition), `${this.dataFolder}/${name}`)
     this.deps.failpoint('topic.delete.renamed')
-    await this.#deps.disk.syncDirectory(this.dataFolder)
+    await this.deps.folders.sync()
     this.#removeLater(name, delayMs)
   }
 

@@ -20,6 +20,7 @@ import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
 import { LogDurability } from './log-durability.ts'
+import { type DirectorySyncs, LogFolder } from './log-folder.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
@@ -59,6 +60,8 @@ export interface LogDeps {
   readonly metrics: Metrics
   readonly removals: Removals
   readonly failpoint: Failpoint
+  /** Of the data folder, where the folders of partitions are made. */
+  readonly folders: DirectorySyncs
   readonly producerOptions?: ProducerStateOptions
 }
 
@@ -66,8 +69,9 @@ export interface LogOptions {
   readonly topic: string
   readonly partition: number
   readonly topicId: Uuid
-  /** `<data folder>/<topic>-<partition>`; it exists. */
+  /** `<data folder>/<topic>-<partition>`; made by the first write unless it is there. */
   readonly folder: string
+  readonly isFolderThere: boolean
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
   readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
@@ -125,6 +129,7 @@ export class PartitionLog implements Log, ReadableLog {
   generation = 0
 
   readonly tail: Tail
+  readonly #folder: LogFolder
   readonly #reader: LogReader
   #writer: LogWriter
   readonly #durability: LogDurability
@@ -147,6 +152,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.isDense = options.isDense ?? true
     this.#config = options.config
     this.tail = new Tail(deps.tailMemory)
+    this.#folder = new LogFolder(deps, { path: options.folder, topicId: options.topicId, isThere: options.isFolderThere })
     this.#rolls = deps.metrics.counter('moonmq_segment_rolls_total', { topic: options.topic })
     this.#failures = deps.metrics.counter('moonmq_storage_failures_total', { topic: options.topic })
     this.#expired = deps.metrics.counter('moonmq_producers_expired_total')
@@ -172,12 +178,12 @@ export class PartitionLog implements Log, ReadableLog {
     })
   }
 
-  /** Opens the log in `options.folder`, which exists. Everything that it then holds is durable. Throws DATA_DAMAGED. */
+  /** Opens the log in `options.folder`. Everything that it then holds is durable. Throws DATA_DAMAGED. */
   static async open(deps: LogDeps, options: LogOptions): Promise<PartitionLog> {
     const log = new PartitionLog(deps, options)
     const loaded = await loadLog(deps, log.#loadOptions(options.load, null))
     log.#adopt(loaded)
-    log.#isChanged = !loaded.wasClean
+    log.#isChanged = options.isFolderThere && !loaded.wasClean
     return log
   }
 
@@ -346,6 +352,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#rolls.add()
     const old = this.#active
     const segment = Segment.create(this.#deps, { folder: this.folder, baseOffset, createdMs: nowMs })
+    segment.logFolder = this.#folder
     this.#segments.push(segment)
     this.#durability.began(segment)
     const snapshot = encodeProducerSnapshot(this.#producers.entries())
@@ -368,11 +375,16 @@ export class PartitionLog implements Log, ReadableLog {
 
   #newWriter(): LogWriter {
     const host: WriterHost = {
-      prepare: () => this.#saveEpochs(),
+      prepare: () => this.#prepare(),
       wrote: (segment, endOffset) => this.#wrote(segment, endOffset),
       writeFailed: (error) => this.#fail(error),
     }
     return new LogWriter(this.#deps, host)
+  }
+
+  #prepare(): Promise<void> | null {
+    const made = this.#folder.make()
+    return made === null ? this.#saveEpochs() : made.then(() => this.#saveEpochs() ?? undefined)
   }
 
   /** A batch reaches its file only after the checkpoint knows its epoch, so recovery can compare each batch with it. */
@@ -430,6 +442,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** A note for a later process, as far as the disk still takes one: it must write again what this one could not sync. */
   #leaveDoubt(): void {
+    if (!this.#folder.isThere) return
     try {
       const note = this.#deps.disk.openNow(`${this.folder}/${IN_DOUBT_FILE}`, 'write')
       note.close().catch(() => {})
@@ -620,7 +633,18 @@ export class PartitionLog implements Log, ReadableLog {
 
   #loadOptions(load: LogOptions['load'], rewriteFrom: number | null): LoadOptions {
     const { topic, partition, topicId, folder, isDense } = this
-    return { topic, partition, topicId, folder, isDense, indexIntervalBytes: this.#config.indexIntervalBytes, rewriteFrom, ...load }
+    const { isThere } = this.#folder
+    return {
+      topic,
+      partition,
+      topicId,
+      folder,
+      isThere,
+      isDense,
+      indexIntervalBytes: this.#config.indexIntervalBytes,
+      rewriteFrom,
+      ...load,
+    }
   }
 
   /** Everything that was loaded is durable. */
@@ -632,10 +656,13 @@ export class PartitionLog implements Log, ReadableLog {
     this.#areEpochsDirty = false
     this.#cuts = loaded.cuts
     this.#recoveryCap = Number.POSITIVE_INFINITY
-    this.#isChanged = true
+    this.#isChanged = this.#folder.isThere
     this.#logStart = loaded.logStartOffset
     this.#logEnd = loaded.nextOffset
-    for (const segment of loaded.segments) segment.onIndexDamage = (reason) => this.#upkeep.indexDamaged(segment, reason)
+    for (const segment of loaded.segments) {
+      segment.onIndexDamage = (reason) => this.#upkeep.indexDamaged(segment, reason)
+      segment.logFolder = this.#folder
+    }
     this.#durability.restart(this.#active, loaded.nextOffset)
     this.#forgetReads()
     this.tail.clear()

@@ -3,6 +3,7 @@ import { isCode } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { TopicPartition } from '../core/types.ts'
+import { directoryOf } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { isDiskFull, systemCode } from '../io/system-error.ts'
 import type { PartitionLog } from './partition-log.ts'
@@ -91,7 +92,9 @@ export class Reopener {
   }
 
   async #expectSpace(folder: string): Promise<void> {
-    const path = `${folder}/${PROBE_NAME}`
+    // The first write makes the folder, so when that failed there is none.
+    const place = this.#disk.statNow(folder) === null ? directoryOf(folder) : folder
+    const path = `${place}/${PROBE_NAME}`
     try {
       const file = await this.#disk.open(path, 'write')
       try {

@@ -154,6 +154,7 @@ async function rebuild(deps: RepairDeps, repair: PartitionRepair, folder: string
       partition,
       topicId,
       folder,
+      isThere: true,
       isDense,
       maxEpoch,
       indexIntervalBytes,

@@ -30,8 +30,7 @@ export class SegmentTarget implements SyncTarget {
     try {
       if (segment.areNamesDurable) await file.datasync()
       else {
-        await Promise.all([file.datasync(), this.#deps.disk.syncDirectory(segment.folder)])
-        segment.areNamesDurable = true
+        await Promise.all([file.datasync(), segment.syncNames(this.#deps.disk)])
       }
       this.#deps.failpoint('log.append.synced')
     } finally {

@@ -9,6 +9,7 @@ import type { AppendPlan, SegmentShape } from './append-plan.ts'
 import { REMOVED_SUFFIX, segmentFileName } from './files.ts'
 import type { CachedFile, HandleCache } from './handles.ts'
 import { findLargestTimestamp } from './largest-timestamp.ts'
+import type { LogFolder } from './log-folder.ts'
 import { OffsetIndex } from './offset-index.ts'
 import { TimeIndex } from './time-index.ts'
 import { TxnIndex } from './txn-index.ts'
@@ -58,6 +59,8 @@ export class Segment implements SegmentShape {
   maxTimestamp: { timestampMs: number; lastOffset: number } | null = null
   /** False until the directory was synced after the files appeared. */
   areNamesDurable = true
+  /** Where it lies, for a folder whose own name may not be durable yet. */
+  logFolder: LogFolder | null = null
   /** Held open while bytes are written and not synced. */
   isPinned = false
   /** Closed, and all of it durable with its indexes: a recovery point may lie behind it. */
@@ -157,6 +160,12 @@ export class Segment implements SegmentShape {
   flushIndexesFrom(bytes: number): void {
     if (this.index.store.pendingBytes >= bytes) this.index.store.flush()
     if (this.timeIndex.store.pendingBytes >= bytes) this.timeIndex.store.flush()
+  }
+
+  /** Makes the names of its files durable. */
+  async syncNames(disk: Disk): Promise<void> {
+    await (this.logFolder === null ? disk.syncDirectory(this.folder) : this.logFolder.sync())
+    this.areNamesDurable = true
   }
 
   /** Makes all indexes durable. */

@@ -17,8 +17,6 @@ export interface KnownPartition extends TopicPartition {
   readonly topicId: Uuid
   readonly leaderEpoch: number
   readonly isCompacted: boolean
-  /** Its folder is made at the first append, so none may be there. */
-  readonly isLazy: boolean
 }
 
 export interface ValidateOptions {
@@ -111,7 +109,7 @@ export async function validateLogs(
     topics.set(tp.topic, partitions)
     expected.delete(name)
   }
-  reportMissing(known, expected, findings)
+  reportMissing(expected, findings)
   return report(options.folder, root.wasClean, topics, findings)
 }
 
@@ -187,12 +185,11 @@ function unknownPartition(tp: TopicPartition, root: Root): ExpectedPartition {
   return { ...tp, topicId: null, leaderEpoch: null, isCompacted: false, recoveryPoint, logStart: root.logStarts?.get(key) ?? null }
 }
 
-function reportMissing(known: readonly KnownPartition[] | null, left: ReadonlyMap<string, ExpectedPartition>, findings: Findings): void {
-  const lazy = new Set((known ?? []).filter((each) => each.isLazy).map(partitionFolderName))
+/** A partition that nobody wrote to has no folder. */
+function reportMissing(left: ReadonlyMap<string, ExpectedPartition>, findings: Findings): void {
   for (const [name, expected] of left) {
     const hasRecords = (expected.recoveryPoint ?? 0) > (expected.logStart ?? 0)
     if (hasRecords) findings.problem(name, null, `the folder is missing, but everything below offset ${expected.recoveryPoint} was synced`)
-    else if (!lazy.has(name)) findings.note(name, 'the partition has no folder yet; the next start makes it')
   }
 }
 

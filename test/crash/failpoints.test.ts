@@ -57,6 +57,8 @@ async function live(disk: MemoryDisk, random: SeededRandom, planned: { name: str
 /** Half a batch at the end of the active segment of a partition, as a write leaves it that the power cut short. */
 async function tear(disk: MemoryDisk): Promise<void> {
   const folder = `${DATA}/plain-0`
+  // Made by the first write.
+  if ((await disk.stat(folder)) === null) return
   const last = (await disk.list(folder)).filter(({ name }) => name.endsWith('.log')).at(-1)
   if (last === undefined) return
   const file = await disk.open(`${folder}/${last.name}`, 'write')

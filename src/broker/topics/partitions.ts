@@ -343,7 +343,7 @@ export class Partitions {
   async #deleteLogs(topic: ServedTopic, before: Promise<void> | undefined): Promise<void> {
     await before
     await Promise.allSettled(topic.partitions.map((each) => this.#opening.get(each)))
-    for (const partition of topic.partitions) await this.#deleteLog(partition)
+    await Promise.all(topic.partitions.map((each) => this.#slots.run(() => this.#deleteLog(each))))
   }
 
   async #deleteLog(partition: ServedPartition): Promise<void> {

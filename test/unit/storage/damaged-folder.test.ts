@@ -104,10 +104,12 @@ test('a folder that could not be finished is taken away again, and made when the
   const { disk, manager } = await openHarness()
   const other = { ...request, topic: 'u', topicId: 'AAAAAAAAQACAAAAAAAAAAg' }
   disk.fail({ operation: 'write', path: /partition\.metadata/, times: 1, effect: { kind: 'error', code: 'ENOSPC' } })
-  await assert.rejects(manager.open(other), { code: 'ENOSPC' })
-  assert.equal(await disk.stat(`${DATA_FOLDER}/u-0`), null)
   const log = await manager.open(other)
-  await store(log, ['a'])
+  await assert.rejects(store(log, ['a']), { code: 'STORAGE_FULL' })
+  assert.equal(await disk.stat(`${DATA_FOLDER}/u-0`), null)
+  await log.reopen(1)
+  await store(log, ['a'], { epoch: 1 })
+  assert.deepEqual(await readAll(log), [[0, 0]])
   await manager.close()
 })
 

@@ -178,6 +178,7 @@ test('the queue is bounded: an append beyond it is refused, and ready tells when
     partition: 0,
     topicId: first.topicId,
     folder,
+    isFolderThere: false,
     config: first.config,
     load: { wasClean: false, recoveryPoint: 0, logStartOffset: 0, maxEpoch: null, hadPowerCut: true },
     maxQueuedBytes: 1000,

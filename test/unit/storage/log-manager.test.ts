@@ -132,6 +132,7 @@ test('deleting takes the folder out of sight at once and away in the background;
   )
   const next = await manager.open({ ...request, topicId: OTHER_ID })
   assert.equal(next.logEndOffset, 0)
+  await store(next, ['b'])
   await manager.removed()
   assert.deepEqual(
     (await namesIn(disk)).filter((name) => name.startsWith('t')),
