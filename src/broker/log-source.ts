@@ -7,6 +7,8 @@ export interface OpenPartition extends TopicPartition {
   readonly config: LogConfig
   /** By the metadata log: no batch on disk may have a higher one. */
   readonly leaderEpoch: number
+  /** `moonmq.storage=memory`: nothing of it survives the process. */
+  readonly inMemory: boolean
 }
 
 /**

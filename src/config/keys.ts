@@ -16,6 +16,12 @@ export const SETTINGS = {
     port: integer(9092, { min: 0, max: 65_535, doc: 'Port of the first listener; 0 = any free one.' }),
     dataDir: text('./moonmq-data', { min: 1, doc: 'Folder of the data; made when it is missing.' }),
     memory: flag(false, { doc: 'Keep everything in memory: nothing is written, nothing survives the stop.' }),
+    memoryTopicBytes: integer(268_435_456, {
+      unit: 'bytes',
+      min: 1_048_576,
+      max: Number.MAX_SAFE_INTEGER,
+      doc: 'Most memory for the records of all topics with moonmq.storage=memory together. What does not fit is refused until retention made room.',
+    }),
     storageBackend: word('segmented', ['segmented', 'commitlog'], {
       doc: 'Preset of settings for new topics: their moonmq.backend when they are made without one.',
     }),

@@ -259,8 +259,8 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'string',
     'disk',
     '',
-    { values: ['disk', 'memory'], fixed: true, stored: true },
-    'Where the log lives; memory = gone when the broker stops.',
+    { values: ['disk', 'memory'], fixed: true },
+    'Where the log lives; memory = never on disk and gone when the broker stops; bounded by server.memoryTopicBytes.',
   ),
   row(
     'preallocate',
@@ -366,6 +366,11 @@ const PRESETS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
 ])
 
 export const BACKEND = 'moonmq.backend'
+
+/** Whether a topic with these settings of its own keeps its records in memory. */
+export function isInMemory(topic: ReadonlyMap<string, string>): boolean {
+  return topic.get('moonmq.storage') === 'memory'
+}
 
 /** Where a value comes from, strongest first. */
 export type TopicValueSource = 'topic' | 'preset' | 'broker' | 'default'

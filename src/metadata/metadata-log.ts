@@ -1,3 +1,4 @@
+import { isInMemory } from '../config/topic-settings.ts'
 import type { Clock } from '../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../core/errors.ts'
 import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
@@ -13,7 +14,7 @@ import { emptyImage, ImageBuilder } from './image.ts'
 import { bumpLeaderEpochs, registerBroker } from './plans.ts'
 import { decodeRecord } from './records.ts'
 import { listSnapshots, loadNewestSnapshot, removeOldSnapshots, snapshotName, writeSnapshot } from './snapshot.ts'
-import type { BrokerEndPoint, BrokerImage, Metadata, MetadataChange, MetadataImage } from './types.ts'
+import type { BrokerEndPoint, BrokerImage, Metadata, MetadataChange, MetadataImage, TopicImage } from './types.ts'
 
 export interface MetadataLogDeps {
   readonly disk: Disk
@@ -158,8 +159,9 @@ export class MetadataLog implements Metadata, Resource {
     const { nodeId, incarnationId, rack = null, endPoints = [] } = this.#options
     const here = { ...this.#image, nextOffset: partitionLog.logEndOffset }
     await this.#commit(encodeRecords(registerBroker(here, { nodeId, incarnationId, rack, endPoints }).records))
-    if (!this.#options.raiseLeaderEpochs) return
-    for (const records of bumpLeaderEpochs(this.#image, { nodeId })) await this.#commit(encodeRecords(records))
+    // A log in memory begins anew at each start, so each start is an unclean one for it.
+    const raises = ({ config }: TopicImage) => this.#options.raiseLeaderEpochs || isInMemory(config)
+    for (const records of bumpLeaderEpochs(this.#image, { nodeId, raises })) await this.#commit(encodeRecords(records))
   }
 
   async #commit(values: readonly Buffer[]): Promise<void> {

@@ -150,12 +150,13 @@ export const EPOCH_BUMPS_PER_CHANGE = 32_768
  */
 export function bumpLeaderEpochs(
   image: MetadataImage,
-  request: { readonly nodeId: number; readonly perChange?: number },
+  request: { readonly nodeId: number; readonly perChange?: number; readonly raises?: (topic: TopicImage) => boolean },
 ): MetadataRecord[][] {
-  const { perChange = EPOCH_BUMPS_PER_CHANGE } = request
+  const { perChange = EPOCH_BUMPS_PER_CHANGE, raises } = request
   const changes: MetadataRecord[][] = []
   let current: MetadataRecord[] = []
   for (const topic of image.topics.values()) {
+    if (raises?.(topic) === false) continue
     for (const partition of topic.partitions) {
       if (partition.leader !== request.nodeId) continue
       current.push(leaderEpochRecord(topic.id, partition))

@@ -15,6 +15,8 @@ import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
 import { NativeDoor } from '../native/listener.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from '../native/options.ts'
 import { Codecs } from '../record/compression.ts'
+import type { LogManager } from '../storage/log-manager.ts'
+import type { Retention } from '../storage/retention-pass.ts'
 import { Background } from './background.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
@@ -90,6 +92,7 @@ export class BrokerServer implements Resource {
         kafka: settings.kafka,
         groupCommit: settings.server.groupCommit,
         maxOpenFiles: openFiles(machine),
+        memoryTopicBytes: settings.server.memoryTopicBytes,
       },
     )
     const undo: (() => Promise<void>)[] = [() => data.close(), () => machine.offload.close()]
@@ -151,15 +154,22 @@ export class BrokerServer implements Resource {
     }
   }
 
-  #startBackground(): void {
-    const { logs, retention } = this.data
+  #retain(name: string, { logs, retention }: { logs: LogManager; retention: Retention }): void {
     const loop = this.#background.start({
-      name: 'retention',
+      name,
       intervalMs: () => retention.nextDelayMs(),
       firstMs: this.#firstTaskMs,
       pass: (signal) => retention.pass(signal),
     })
-    logs.onDiskFull = () => loop.soon()
+    logs.onDiskFull = () => {
+      retention.hurry()
+      loop.soon()
+    }
+  }
+
+  #startBackground(): void {
+    this.#retain('retention', this.data)
+    this.#retain('retention of memory topics', this.data.memory)
     this.broker.loadGroups().then(
       () => this.status.groupsLoaded(),
       (error: unknown) => this.#log.error('groups.load_failed', 'the offsets of groups could not be read', { error: String(error) }),
@@ -191,7 +201,16 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const { clock, random, offload } = machine
   const kafka = new BrokerSettings(settings.kafka)
   const broker = await Broker.open(
-    { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log, metrics },
+    {
+      metadata: data.metadata,
+      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
+      codecs,
+      offload,
+      clock,
+      random,
+      log,
+      metrics,
+    },
     { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend },
   )
   undo.push(() => broker.close())

@@ -14,6 +14,7 @@ import { LogManager } from '../storage/log-manager.ts'
 import { Retention } from '../storage/retention-pass.ts'
 import type { LogConfig } from '../storage/types.ts'
 import type { Machine } from './machine.ts'
+import { MemoryLogs } from './memory-logs.ts'
 
 const METADATA_PARTITION: TopicPartition = { topic: '__cluster_metadata', partition: 0 }
 
@@ -24,6 +25,8 @@ export interface DataOptions {
   readonly kafka: ReadonlyMap<string, string>
   readonly groupCommit: { readonly lingerMs: number; readonly maxWaiters: number }
   readonly maxOpenFiles: number
+  /** Of all memory topics together. */
+  readonly memoryTopicBytes: number
 }
 
 export interface DataDeps {
@@ -43,11 +46,14 @@ export class Data implements Resource {
   readonly logs: LogManager
   readonly metadata: MetadataLog
   readonly retention: Retention
+  /** Logs of memory topics, and their retention. */
+  readonly memory: MemoryLogs
 
-  private constructor(logs: LogManager, metadata: MetadataLog, retention: Retention) {
+  private constructor(logs: LogManager, metadata: MetadataLog, retention: Retention, memory: MemoryLogs) {
     this.logs = logs
     this.metadata = metadata
     this.retention = retention
+    this.memory = memory
   }
 
   static async open(deps: DataDeps, options: DataOptions): Promise<Data> {
@@ -84,7 +90,9 @@ export class Data implements Resource {
       )
       logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
       const retention = await openRetention(deps, options, logs)
-      return new Data(logs, metadata, retention)
+      const memory = await MemoryLogs.open(deps, { maxBytes: options.memoryTopicBytes, kafka: options.kafka })
+      memory.logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
+      return new Data(logs, metadata, retention, memory)
     } catch (error) {
       await logs.close()
       throw error
@@ -105,6 +113,7 @@ export class Data implements Resource {
     try {
       await this.metadata.close()
       await this.retention.close()
+      await this.memory.close()
     } finally {
       await this.logs.close()
     }

@@ -16,6 +16,8 @@ export interface StartBrokerOptions {
   readonly dataDir?: string
   /** Keeps everything in memory. */
   readonly memory?: boolean
+  /** `memory` is another word for `memory: true`. */
+  readonly storage?: 'disk' | 'memory'
   /** Where metrics, health and statistics are served; null = nowhere, which is the default of an embedded broker. */
   readonly http?: { readonly host?: string; readonly port?: number } | null
   /** Any other setting, as it would stand in `moonmq.json`. */
@@ -72,7 +74,7 @@ function flags(options: StartBrokerOptions, http: StartBrokerOptions['http']): {
   add('options.host', 'server.host', options.host)
   add('options.port', 'server.port', options.port)
   add('options.dataDir', 'server.dataDir', options.dataDir)
-  add('options.memory', 'server.memory', options.memory)
+  add('options.memory', 'server.memory', options.memory ?? (options.storage === undefined ? undefined : options.storage === 'memory'))
   add('options.http', 'http.host', http?.host)
   add('options.http', 'http.port', http === null ? null : http?.port)
   return list

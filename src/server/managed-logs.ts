@@ -4,31 +4,35 @@ import type { Uuid } from '../core/uuid.ts'
 import type { LogManager } from '../storage/log-manager.ts'
 import type { Log } from '../storage/types.ts'
 
-/** The logs of the data folder as the broker asks for them. */
+/** The logs of the data folder and those in memory, as the broker asks for them: which it is, a topic chose when it was made. */
 export class ManagedLogs implements LogSource {
-  readonly #manager: LogManager
+  readonly #disk: LogManager
+  readonly #memory: LogManager
 
-  constructor(manager: LogManager) {
-    this.#manager = manager
+  constructor(logs: { readonly disk: LogManager; readonly memory: LogManager }) {
+    this.#disk = logs.disk
+    this.#memory = logs.memory
   }
 
   get(partition: TopicPartition): Log | undefined {
-    return this.#manager.get(partition)
+    return this.#memory.get(partition) ?? this.#disk.get(partition)
   }
 
-  exists(partition: TopicPartition): Promise<boolean> {
-    return this.#manager.exists(partition)
+  /** A log in memory is there while it is open. */
+  async exists(partition: TopicPartition): Promise<boolean> {
+    return this.#memory.get(partition) !== undefined || (await this.#disk.exists(partition))
   }
 
-  open({ leaderEpoch, ...request }: OpenPartition): Promise<Log> {
-    return this.#manager.open({ ...request, maxEpoch: leaderEpoch })
+  open({ leaderEpoch, inMemory, ...request }: OpenPartition): Promise<Log> {
+    return (inMemory ? this.#memory : this.#disk).open({ ...request, maxEpoch: leaderEpoch })
   }
 
-  saveLogStarts(): Promise<void> {
-    return this.#manager.saveLogStarts()
+  async saveLogStarts(): Promise<void> {
+    await Promise.all([this.#disk.saveLogStarts(), this.#memory.saveLogStarts()])
   }
 
-  delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
-    return this.#manager.delete(partition, topicId)
+  async delete(partition: TopicPartition, topicId: Uuid): Promise<void> {
+    if (this.#memory.get(partition)?.topicId === topicId) await this.#memory.delete(partition, topicId)
+    else await this.#disk.delete(partition, topicId)
   }
 }

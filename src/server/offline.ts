@@ -1,3 +1,4 @@
+import { isInMemory } from '../config/topic-settings.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { readMetadataOffline } from '../metadata/offline.ts'
@@ -90,7 +91,9 @@ async function readMetadata(
 }
 
 function knownPartitions(image: MetadataImage): KnownPartition[] {
-  return [...image.topics.values()].flatMap((topic) =>
+  // A topic in memory has no folder, whether a broker runs or not.
+  const onDisk = [...image.topics.values()].filter(({ config }) => !isInMemory(config))
+  return onDisk.flatMap((topic) =>
     topic.partitions.map(({ partition, leaderEpoch }) => ({
       topic: topic.name,
       partition,

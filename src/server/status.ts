@@ -3,6 +3,7 @@ import { formatAddress } from '../config/address.ts'
 import type { Settings } from '../config/keys.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Metrics } from '../core/counters.ts'
+import type { TopicPartition } from '../core/types.ts'
 import type { HealthCheck } from '../http/app.ts'
 import type { Data } from './data.ts'
 import { VERSION } from './version.ts'
@@ -116,7 +117,9 @@ export class Status {
 
   #largest(): TopicSize[] {
     const sizes = this.#userTopics().map((topic): TopicSize => {
-      const logs = topic.partitions.flatMap(({ partition }) => this.#deps.data.logs.get({ topic: topic.name, partition }) ?? [])
+      const { logs: onDisk, memory } = this.#deps.data
+      const logOf = (at: TopicPartition) => onDisk.get(at) ?? memory.logs.get(at) ?? []
+      const logs = topic.partitions.flatMap(({ partition }) => logOf({ topic: topic.name, partition }))
       return {
         name: topic.name,
         partitions: topic.partitions.length,

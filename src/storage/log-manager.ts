@@ -56,6 +56,10 @@ export interface LogManagerOptions {
   readonly checkpointIntervalMs?: number
   /** Whether the machine lost power since the last write. By default told by the boot id in the lock file that was left. */
   readonly hadPowerCut?: boolean
+  /** Asked before memory is taken for a batch; false: the append is refused with STORAGE_FULL. For logs on a disk in memory. */
+  readonly hasRoom?: (bytes: number) => boolean
+  /** Deleted files do not wait for `file.delete.delay.ms`. */
+  readonly removesAtOnce?: boolean
   /** Raises the partition's leader epoch in the metadata log, before a log that failed is opened again. */
   readonly nextLeaderEpoch?: (partition: TopicPartition) => Promise<number>
 }
@@ -158,7 +162,13 @@ export class LogManager implements Resource {
       }),
       metrics: deps.metrics ?? NO_METRICS,
       failpoint,
-      removals: new Removals({ disk, clock, log, failpoint, isFull: () => this.#reopener.isWaitingForSpace }),
+      removals: new Removals({
+        disk,
+        clock,
+        log,
+        failpoint,
+        isFull: () => options.removesAtOnce === true || this.#reopener.isWaitingForSpace,
+      }),
       folders: new DirectorySyncs(disk, options.dataFolder),
       codecs,
       inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
@@ -413,6 +423,7 @@ export class LogManager implements Resource {
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
       },
+      ...(this.#options.hasRoom === undefined ? {} : { hasRoom: this.#options.hasRoom }),
       onTruncate: async (offset) => {
         await this.#checkpoints.run(() => this.#lowerRecoveryPoint(request, offset))
       },

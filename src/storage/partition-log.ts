@@ -78,6 +78,8 @@ export interface LogOptions {
   readonly isDense?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */
   readonly maxQueuedBytes?: number
+  /** Asked before a batch is taken; false refuses it with STORAGE_FULL. */
+  readonly hasRoom?: (bytes: number) => boolean
   /** Makes the checkpoint forget what lies behind `offset`, durably, before a truncation takes it away. */
   readonly onTruncate?: (offset: number) => Promise<void>
   /** The log failed. Called once for each failure, in the turn that found it. */
@@ -329,6 +331,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
       throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
     }
+    if (this.#options.hasRoom?.(bytes) === false) throw new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition })
     const current = this.leaderEpoch
     if (leaderEpoch < current) {
       throw new MoonMQError('LEADER_EPOCH_FENCED', { topic: this.topic, partition: this.partition, epoch: leaderEpoch, current })

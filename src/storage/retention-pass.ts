@@ -58,6 +58,7 @@ export class Retention {
   readonly #lookedAt = new WeakMap<PartitionLog, number>()
   #nextForAllMs = 0
   #hasMore = false
+  #isHurried = false
   /** Segments of one log that may go by time alone in this pass. */
   #maxByTime = Number.POSITIVE_INFINITY
   #isNoteOld = true
@@ -74,6 +75,11 @@ export class Retention {
     const note = await readRetentionNote(deps, options.dataFolder)
     const clock = new RetentionClock(note?.clock ?? null, deps.clock.nowMs(), deps.clock.monotonicMs())
     return new Retention(deps, options, clock, note?.known ?? [])
+  }
+
+  /** The next pass looks at every log, whatever its time: somebody waits for room. */
+  hurry(): void {
+    this.#isHurried = true
   }
 
   /** Until the next pass has something to look at. */
@@ -123,12 +129,14 @@ export class Retention {
     const decisions: Decision[] = []
     let left = this.#options.maxSegments ?? DEFAULT_MAX_SEGMENTS
     const passMs = clock.monotonicMs()
-    const isForAll = this.#hasMore || passMs >= this.#nextForAllMs
+    const isHurried = this.#isHurried
+    const isForAll = isHurried || this.#hasMore || passMs >= this.#nextForAllMs
     this.#hasMore = false
+    this.#isHurried = false
     let turnMs = passMs
     for (const log of [...this.#deps.logs.logs]) {
       if (signal.aborted) break
-      if (!this.#isDue(log, isForAll, passMs)) continue
+      if (!isHurried && !this.#isDue(log, isForAll, passMs)) continue
       if (left <= 0) {
         this.#hasMore = true
         break

@@ -42,10 +42,26 @@ async function run(disk: MemoryDisk, boot = 'boot-1'): Promise<Running> {
   const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },
-    { folder: '/data', nodeId: 0, kafka: new Map(), groupCommit: { lingerMs: 0, maxWaiters: 64 }, maxOpenFiles: 64 },
+    {
+      folder: '/data',
+      nodeId: 0,
+      kafka: new Map(),
+      groupCommit: { lingerMs: 0, maxWaiters: 64 },
+      maxOpenFiles: 64,
+      memoryTopicBytes: 16 * 1024 * 1024,
+    },
   )
   const broker = await Broker.open(
-    { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log: SILENT, metrics: NO_METRICS },
+    {
+      metadata: data.metadata,
+      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
+      codecs,
+      offload,
+      clock,
+      random,
+      log: SILENT,
+      metrics: NO_METRICS,
+    },
     { nodeId: 0, settings: new Map() },
   )
   await broker.loadGroups()

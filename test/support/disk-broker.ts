@@ -18,6 +18,7 @@ import { ManagedLogs } from '../../src/server/managed-logs.ts'
 /** The broker without its doors over the real logs, on a disk in memory whose power the test may cut. */
 export interface DiskBroker {
   readonly broker: Broker
+  readonly data: Data
   readonly disk: MemoryDisk
   close(): Promise<void>
 }
@@ -37,15 +38,32 @@ export async function diskBroker(disk: MemoryDisk, settings: Record<string, stri
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },
-    { folder: '/data', nodeId: 0, kafka, groupCommit: { lingerMs: 0, maxWaiters: 64 }, maxOpenFiles: 64 },
+    {
+      folder: '/data',
+      nodeId: 0,
+      kafka,
+      groupCommit: { lingerMs: 0, maxWaiters: 64 },
+      maxOpenFiles: 64,
+      memoryTopicBytes: 16 * 1024 * 1024,
+    },
   )
   const broker = await Broker.open(
-    { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log: SILENT, metrics: NO_METRICS },
+    {
+      metadata: data.metadata,
+      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
+      codecs,
+      offload,
+      clock,
+      random,
+      log: SILENT,
+      metrics: NO_METRICS,
+    },
     { nodeId: 0, settings: kafka },
   )
   await broker.loadGroups()
   return {
     broker,
+    data,
     disk,
     async close() {
       await broker.close()

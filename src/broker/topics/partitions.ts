@@ -325,6 +325,7 @@ export class Partitions {
       topicId: topic.id,
       config: topic.settings.log,
       leaderEpoch: partition.image.leaderEpoch,
+      inMemory: topic.settings.inMemory,
     })
   }
 

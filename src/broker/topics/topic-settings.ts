@@ -1,5 +1,5 @@
 import { elementsOf, kafkaNumber } from '../../config/kafka-setting.ts'
-import { resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
+import { isInMemory, resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
 import { defined } from '../../core/assert.ts'
 import type { Compression } from '../../record/batch-jobs.ts'
 import { codecByName } from '../../record/compression.ts'
@@ -10,6 +10,8 @@ export type Partitioner = 'fnv1a' | 'murmur2'
 /** The settings of a topic that the broker acts on, resolved once a change: topic, then broker, then default. */
 export interface TopicSettings {
   readonly log: LogConfig
+  /** `moonmq.storage=memory`; the same for the life of a topic. */
+  readonly inMemory: boolean
   readonly minInsyncReplicas: number
   readonly partitioner: Partitioner
   /** Every record needs a key. */
@@ -51,6 +53,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
       maxCompactionLagMs: number('max.compaction.lag.ms'),
       cleanerIntervalMs: Math.min(Number.MAX_SAFE_INTEGER, 1000 * number('moonmq.cleaner.interval')),
     },
+    inMemory: isInMemory(topic),
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
     isCompacted: policies.includes('compact'),
