@@ -23,6 +23,7 @@ describe('memory topics', () => {
     const { broker, disk, close } = await diskBroker(new MemoryDisk({ clock: new SystemClock() }))
     await createTopic(broker, 'm', 2, IN_MEMORY)
     await createTopic(broker, 'd', 1)
+    await produceOne(broker, 'd', 0, batchOf(1))
     for (let count = 0; count < 5; count++) assert.equal((await produceOne(broker, 'm', 0, batchOf(2))).error, null)
     assert.equal((await produceOne(broker, 'm', 1, batchOf(2))).baseOffset, 0)
     const fetched = await fetchAt(broker, 4)
