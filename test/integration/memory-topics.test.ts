@@ -30,7 +30,10 @@ describe('memory topics', () => {
     assert.deepEqual([fetched.partitions[0]?.error, fetched.partitions[0]?.read?.nextOffset], [null, 10])
     fetched.release()
     const names = (await disk.list('/data')).map((entry) => entry.name)
-    assert.deepEqual(names.filter((name) => /^[md]-/.test(name)), ['d-0'])
+    assert.deepEqual(
+      names.filter((name) => /^[md]-/.test(name)),
+      ['d-0'],
+    )
     assert.equal(await broker.deletion.deleteBefore(contextOf(), 'm', 0, 3), 3)
     assert.equal(broker.offsets.bounds(contextOf(), 'm', 0).earliest, 3)
     await broker.topics.delete(contextOf(), 'm')
@@ -55,7 +58,11 @@ describe('memory topics', () => {
     assert.deepEqual([earliest, logEndOffset, leaderEpoch], [0, 0, mBefore + 1])
     assert.equal((await fetchAt(broker, 10)).partitions[0]?.error?.code, 'OFFSET_OUT_OF_RANGE')
     assert.equal((await produceOne(broker, 'm', 0, batchOf(1))).baseOffset, 0)
-    assert.equal(broker.offsets.endOfEpoch(contextOf(), 'm', 0, -1, mBefore).endOffset, 0, 'a client of the old epoch learns where it ended')
+    assert.equal(
+      broker.offsets.endOfEpoch(contextOf(), 'm', 0, -1, mBefore).endOffset,
+      0,
+      'a client of the old epoch learns where it ended',
+    )
     assert.equal(broker.offsets.bounds(contextOf(), 'd', 0).logEndOffset, 2)
     await close()
   })
@@ -90,7 +97,9 @@ describe('memory topics', () => {
   it('many appends in one turn of the loop are counted before they are written', async () => {
     const { broker, close } = await diskBroker(new MemoryDisk({ clock: new SystemClock() }))
     await createTopic(broker, 'm', 8, IN_MEMORY)
-    const sent = await Promise.all(Array.from({ length: 400 }, (_, index) => produceOne(broker, 'm', index % 8, batchOf(1, { valueBytes: 200_000 }))))
+    const sent = await Promise.all(
+      Array.from({ length: 400 }, (_, index) => produceOne(broker, 'm', index % 8, batchOf(1, { valueBytes: 200_000 }))),
+    )
     const stored = sent.filter((each) => each.error === null).length
     assert.ok(stored > 40 && stored <= 84, `${stored} of 0.2 MB each fit 16 MiB`)
     await close()
