@@ -125,6 +125,8 @@ export class ThreadOffload implements Offload {
       if (answer.error === null) pending.resolve(asBuffers(answer.result as OffloadResult))
       else pending.reject(new MoonMQError(answer.error.code, answer.error.details, undefined, answer.error.message))
     }
+    // What a bomb filled goes with the thread at once; left to be collected, a row of bombs would add up.
+    if (answer.error?.code === 'INFLATED_TOO_LARGE') void this.#endThread(failed('the thread was replaced'))
     this.#next()
   }
 

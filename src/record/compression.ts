@@ -239,11 +239,16 @@ function viewOf(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-const GZIP_CHUNK_BYTES = 64 * 1024
+/** Large chunks are given back to the system when they are freed. */
+const GZIP_CHUNK_BYTES = { least: 64 * 1024, most: 1024 * 1024 }
+
+function chunkFor(packedBytes: number, maxBytes: number): number {
+  return Math.max(GZIP_CHUNK_BYTES.least, Math.min(GZIP_CHUNK_BYTES.most, maxBytes, 4 * packedBytes))
+}
 
 function inflateGzip(bytes: Buffer, maxBytes: number): Buffer {
   try {
-    return gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes), chunkSize: GZIP_CHUNK_BYTES })
+    return gunzipSync(bytes, { maxOutputLength: Math.max(1, maxBytes), chunkSize: chunkFor(bytes.length, maxBytes) })
   } catch (error) {
     if (error instanceof RangeError) throw tooLarge(maxBytes)
     throw malformed('gzip', error instanceof Error ? error.message : String(error), error)

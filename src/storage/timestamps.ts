@@ -1,3 +1,4 @@
+import { isCode } from '../core/errors.ts'
 import { type BatchHeader, batchSizeAt, readBatchHeader } from '../record/batch.ts'
 import type { Inflater } from '../record/inflater.ts'
 import type { Segment } from './segment.ts'
@@ -95,10 +96,19 @@ async function searchBatches(
     for (let at = 0; at < bytes.length; at += batchSizeAt(bytes, at, bytes.length) as number) {
       const header = readBatchHeader(bytes, at, bytes.length)
       if (!wants(header)) continue
-      const finding = inflater.find(bytes.subarray(at, at + header.sizeBytes), header, timestampMs, fromOffset)
-      const found = finding instanceof Promise ? await finding : finding
+      const found = await findIn(inflater, bytes.subarray(at, at + header.sizeBytes), header, timestampMs, fromOffset)
       if (found !== null) return { offset: found.offset, timestampMs: found.timestampMs, leaderEpoch: header.leaderEpoch }
     }
   }
   return null
+}
+
+/** A batch that grows beyond every bound is not looked into: the search then ends at its beginning, early but never past a record. */
+async function findIn(inflater: Inflater, batch: Buffer, header: BatchHeader, timestampMs: number, fromOffset: number) {
+  try {
+    return await inflater.find(batch, header, timestampMs, fromOffset)
+  } catch (error) {
+    if (!isCode(error, 'INFLATED_TOO_LARGE')) throw error
+    return { offset: Math.max(header.baseOffset, fromOffset), timestampMs: header.maxTimestampMs }
+  }
 }

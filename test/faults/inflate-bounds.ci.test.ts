@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
+import { connect as connectNative } from '../../src/client/index.ts'
+import { isCode } from '../../src/core/errors.ts'
 import { MIB } from '../../src/core/limits.ts'
 import { ByteReader } from '../../src/core/reader.ts'
 import { ByteWriter } from '../../src/core/writer.ts'
@@ -15,7 +17,8 @@ import { BrokerProcess } from '../support/broker-process.ts'
 
 /** Batches below a megabyte that would inflate to hundreds: refused at the bound, at a price that the bound sets. */
 
-const GROWTH_LIMIT_BYTES = 2 * 64 * MIB + 64 * MIB
+/** Twice what any batch may inflate to. */
+const GROWTH_LIMIT_BYTES = 2 * 64 * MIB
 
 /** Sixteen MiB of zeros are sixteen KiB of gzip; members one after another are one stream. */
 function gzipBomb(): Buffer {
@@ -43,8 +46,20 @@ function lz4Bomb(): Buffer {
   return Buffer.concat([head, ...new Array<Buffer[]>(50).fill([size, block]).flat(), Buffer.alloc(4)])
 }
 
+/** Copies of 64 bytes in three: the length before them is right, or says little. */
+function snappyBomb(says?: number): Buffer {
+  const copies = 290_000
+  const head: number[] = []
+  for (let size = says ?? 1 + 64 * copies; ; size = Math.floor(size / 128)) {
+    head.push(size < 128 ? size : (size % 128) | 128)
+    if (size < 128) break
+  }
+  return Buffer.concat([Buffer.from([...head, 0, 97]), Buffer.from('fe0100'.repeat(copies), 'hex')])
+}
+
 const BOMBS: readonly (readonly [codec: number, bytes: () => Buffer])[] = [
   [CODEC.gzip, gzipBomb],
+  [CODEC.snappy, snappyBomb],
   [CODEC.lz4, lz4Bomb],
   [CODEC.zstd, zstdBomb],
 ]
@@ -109,6 +124,44 @@ function memoryOf(pid: number, field: 'VmRSS' | 'VmHWM'): number {
 }
 
 const skip = process.platform === 'linux' ? false : 'reads memory from /proc'
+
+test('a bomb that was stored unseen kills nothing that looks into it', { skip }, async () => {
+  await using broker = await BrokerProcess.start()
+  const connection = new Connection(broker.address)
+  const configs = [
+    { name: 'moonmq.record.validation', value: 'header' },
+    { name: 'message.timestamp.before.max.ms', value: '9223372036854775807' },
+  ]
+  const asked = { name: 'bombs', numPartitions: 1, replicationFactor: 1, assignments: [], configs }
+  await connection.ask('CreateTopics', 19, 5, { timeoutMs: 5000, validateOnly: false, topics: [asked] })
+  const record = { key: null, value: Buffer.from('fine'), timestampMs: 1_700_000_000_000 }
+  const produce = async (records: Buffer) => {
+    const topicData = [{ name: 'bombs', partitionData: [{ index: 0, records }] }]
+    const answer = await connection.ask('Produce', 0, 9, { acks: -1, timeoutMs: 5000, topicData })
+    return answer.responses[0]?.partitionResponses[0]?.errorCode
+  }
+  for (const [codec, make] of BOMBS) assert.equal(await produce(buildBatch([record], { codec, compress: make })), 0, `codec ${codec}`)
+  assert.equal(await produce(buildBatch([{ ...record, timestampMs: record.timestampMs + 1 }])), 0)
+  const before = memoryOf(broker.pid, 'VmRSS')
+  const find = async (timestamp: number) => {
+    const partitions = [{ partitionIndex: 0, currentLeaderEpoch: -1, timestamp }]
+    const answer = await connection.ask('ListOffsets', 2, 5, { replicaId: -1, isolationLevel: 0, topics: [{ name: 'bombs', partitions }] })
+    const { errorCode, offset } = answer.topics[0]?.partitions[0] ?? {}
+    return [errorCode, offset]
+  }
+  // Where a batch cannot be looked into, the search ends at its beginning: early, but never past a record.
+  assert.deepEqual(await find(record.timestampMs), [0, 0])
+  assert.deepEqual(await find(record.timestampMs + 1), [0, BOMBS.length])
+  await using client = await connectNative({ address: broker.address })
+  const reading = (async () => {
+    for await (const _ of client.reader({ topic: 'bombs' })) assert.fail('nothing before the bomb')
+  })()
+  await assert.rejects(reading, (error) => isCode(error, 'INFLATED_TOO_LARGE') || isCode(error, 'CORRUPT_BATCH'))
+  assert.ok(memoryOf(broker.pid, 'VmHWM') - before < GROWTH_LIMIT_BYTES)
+  assert.equal(await produce(buildBatch([record])), 0, 'the broker still serves')
+  connection.close()
+  assert.equal(await broker.stop(), 0)
+})
 
 test('batches that inflate without end are refused, and the broker goes on within its memory', { skip }, async () => {
   await using broker = await BrokerProcess.start()
