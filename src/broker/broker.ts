@@ -143,6 +143,11 @@ export class Broker implements RecordPorts, Resource {
     this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
   }
 
+  /** Resolves when the logs of the image are open, or known to fail. */
+  settled(): Promise<void> {
+    return this.#partitions.settled()
+  }
+
   /** Reads the offsets topic: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
   loadGroups(): Promise<void> {
     return this.#groups.startLoading()

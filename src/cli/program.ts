@@ -4,6 +4,7 @@ import { SystemClock } from '../core/clock.ts'
 import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
+import { importKafka } from './commands/import.ts'
 import { logDump } from './commands/log-dump.ts'
 import { logRepair } from './commands/log-repair.ts'
 import { produce } from './commands/produce.ts'
@@ -44,6 +45,7 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
       run(validate(context, options.data ?? folder, options)),
     )
   addLogCommands(context, program, run)
+  addImport(context, program, run)
   base(program.command('demo'), context)
     .description('create a topic, produce by key, consume merged by time, check the bytes at rest')
     .option('-b, --broker <host:port>', 'use this broker instead of a fresh one')
@@ -152,6 +154,18 @@ function addLogCommands(context: CliContext, program: Command, run: Run): void {
     .option('--progress', 'tell on stderr how far it is, even where that is no terminal')
     .option('--json', 'print JSON')
     .action((folder: string | undefined, options) => run(logRepair(context, folder, options)))
+}
+
+function addImport(context: CliContext, program: Command, run: Run): void {
+  base(program.command('import'), context)
+    .description('take topics of a stopped Kafka over: records, offsets, settings, offsets of groups')
+    .argument('<from...>', 'folders of Kafka: what log.dirs names, or the folders of partitions')
+    .option('-t, --topic <name>', 'this topic, repeatable (default: all but internal ones)', collect, [])
+    .option('--data <folder>', 'data folder of a stopped broker, made when it is missing', './moonmq-data')
+    .option('--dry-run', 'read and check everything, write nothing')
+    .option('--progress', 'tell on stderr how far it is, even where that is no terminal')
+    .option('--json', 'print JSON')
+    .action((from: string[], options) => run(importKafka(context, from, options)))
 }
 
 function addProduce(context: CliContext, program: Command, run: Run): void {

@@ -62,10 +62,10 @@ export async function examineDataFolder(machine: Machine, folder: string, option
   return { report: { ...report, problems: [...metadata.problems, ...report.problems] }, image: metadata.image, known }
 }
 
-async function readMetadata(
+export async function readMetadata(
   machine: Machine,
   folder: string,
-  clusterId: Uuid | undefined,
+  clusterId?: Uuid,
 ): Promise<{ image: MetadataImage | null; problems: Finding[] }> {
   const { disk } = machine
   const problem = (file: string, reason: string): Finding => ({ file, position: null, reason })

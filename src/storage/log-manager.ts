@@ -266,6 +266,15 @@ export class LogManager implements Resource {
     }
   }
 
+  /** Where readers of a log that somebody brought begin; durable when it resolves, and to be said before the log is opened. */
+  async beginAt({ topicId, partition, offset }: PartitionOffset): Promise<void> {
+    this.#expectOpen()
+    await this.#checkpoints.run(async () => {
+      this.#logStarts.set(offsetKey(topicId, partition), { topicId, partition, offset })
+      await writeOffsets(this.#deps.disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
+    })
+  }
+
   /** Opens many logs, some at a time. A partition that cannot be opened does not stop the others. */
   async openAll(requests: Iterable<OpenLogRequest>): Promise<{ readonly partition: TopicPartition; readonly error: unknown }[]> {
     const failed: { partition: TopicPartition; error: unknown }[] = []

@@ -28,6 +28,8 @@ export interface WalkRequest {
   readonly isDense: boolean
   /** No batch may have a higher leader epoch; absent: nothing is known of it. */
   readonly maxEpoch?: number | null
+  /** Leader epochs may fall: in logs that another broker wrote and this one only reads. */
+  readonly ignoresEpochs?: boolean
 }
 
 /**
@@ -56,7 +58,7 @@ export async function* walkBatches(file: DiskFile, pool: BufferPool, request: Wa
       yield { kind: 'batch', header: found, position, bytes: chunk.bytes, at: chunk.at(position) }
       position += found.sizeBytes
       expectedOffset = nextOffset(found)
-      minEpoch = found.leaderEpoch
+      if (request.ignoresEpochs !== true) minEpoch = found.leaderEpoch
       isDense = request.isDense
     }
   } finally {

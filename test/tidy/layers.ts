@@ -54,6 +54,7 @@ export const LAYERS: readonly Layer[] = [
       'epoch-checkpoint',
       'files',
       'identity',
+      'import-partition',
       'lock',
       'log-manager',
       'offset-index',
@@ -75,7 +76,7 @@ export const LAYERS: readonly Layer[] = [
   layer(
     'metadata',
     ['obs', 'io', 'schema', 'record', 'config', 'storage', 'security'],
-    ['config-plans', 'metadata-log', 'names', 'offline', 'plans', 'types'],
+    ['config-plans', 'import-topic', 'kafka-topics', 'metadata-log', 'names', 'offline', 'plans', 'types'],
   ),
   layer(
     'broker',
@@ -86,7 +87,7 @@ export const LAYERS: readonly Layer[] = [
   layer('kafka', [...BELOW_DOORS, 'schema'], ['listener']),
   layer('http', BELOW_DOORS, ['app']),
   layer('client', ['io', 'record', 'wire'], ['index', 'types']),
-  layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'machine', 'offline', 'repair', 'signals', 'version']),
+  layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'import', 'machine', 'offline', 'repair', 'signals', 'version']),
   layer('cli', BELOW_COMMAND),
   layer('testing', BELOW_COMMAND),
   // The file src/index.ts: what the package exports.
