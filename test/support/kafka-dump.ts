@@ -30,6 +30,12 @@ export function dumpToolMissing(): string | null {
 
 /** Fetches the tool from Maven Central once and keeps it in the lane's folder. */
 export async function openDumpTool(pomFile: string): Promise<DumpTool> {
+  const libraries = await kafkaLibraries(pomFile)
+  return { dump: (files, options, expectations = {}) => dump(libraries, files, options, expectations.compacted === true) }
+}
+
+/** The folder with Kafka 4.4's libraries: broker, tools and Java clients. */
+export async function kafkaLibraries(pomFile: string): Promise<string> {
   const folder = laneFolder('kafka-tools-4.4.0')
   const libraries = join(folder, 'lib')
   const whole = join(folder, 'whole')
@@ -39,7 +45,7 @@ export async function openDumpTool(pomFile: string): Promise<DumpTool> {
     if (code !== 0) throw new Error(`Kafka's tools could not be fetched (exit ${code}): ${stdout.slice(-2000)}${stderr.slice(-2000)}`)
     closeSync(openSync(whole, 'w'))
   }
-  return { dump: (files, options, expectations = {}) => dump(libraries, files, options, expectations.compacted === true) }
+  return libraries
 }
 
 async function dump(libraries: string, files: readonly string[], options: readonly string[], compacted: boolean): Promise<Dumped> {
