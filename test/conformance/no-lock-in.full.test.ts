@@ -169,7 +169,9 @@ async function fillKafka(kafka: RealKafka): Promise<void> {
   const consumer = client.consumer({ groupId: 'readers' })
   await consumer.connect()
   await consumer.subscribe({ topics: ['plain'], fromBeginning: true })
+  const joined = new Promise<void>((resolve) => consumer.on(consumer.events.GROUP_JOIN, () => resolve()))
   await consumer.run({ autoCommit: false, eachMessage: async () => {} })
+  await joined
   await consumer.commitOffsets([
     { topic: 'plain', partition: 0, offset: '321', metadata: 'here' },
     { topic: 'plain', partition: 1, offset: '500' },
