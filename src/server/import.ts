@@ -32,6 +32,8 @@ const TRANSACTIONS = '__transaction_state'
 const STAGING_SUFFIX = '-import'
 /** Logs that the receiving broker holds open at once. */
 const MAX_OPEN_FILES = 512
+/** Topics in memory that the receiving broker has are empty, and stay so. */
+const MAX_MEMORY_BYTES = 1024 * 1024
 
 export interface ImportRequest {
   /** Folders of Kafka: of logs, or of one partition. */
@@ -216,12 +218,28 @@ class Target {
         codecs,
         onFatal: (error) => log.error('metadata.failed', 'the metadata log failed', { error: String(error) }),
       },
-      { folder: dataFolder, nodeId: NODE_ID, kafka, groupCommit: { lingerMs: 0, maxWaiters: 1 }, maxOpenFiles: MAX_OPEN_FILES },
+      {
+        folder: dataFolder,
+        nodeId: NODE_ID,
+        kafka,
+        groupCommit: { lingerMs: 0, maxWaiters: 1 },
+        maxOpenFiles: MAX_OPEN_FILES,
+        memoryTopicBytes: MAX_MEMORY_BYTES,
+      },
     )
     try {
       const { clock, random, offload } = machine
       const broker = await Broker.open(
-        { metadata: data.metadata, logs: new ManagedLogs(data.logs), codecs, offload, clock, random, log, metrics: NO_METRICS },
+        {
+          metadata: data.metadata,
+          logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
+          codecs,
+          offload,
+          clock,
+          random,
+          log,
+          metrics: NO_METRICS,
+        },
         { nodeId: NODE_ID, settings: kafka },
       )
       await broker.loadGroups()

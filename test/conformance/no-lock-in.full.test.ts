@@ -7,7 +7,7 @@ import { startBroker } from '../../src/index.ts'
 import { cliIn } from '../support/cli.ts'
 import { dumpToolMissing, kafkaLibraries } from '../support/kafka-dump.ts'
 import { kafkaClient } from '../support/kafkajs.ts'
-import { consoleConsume, consoleProduce, RealKafka } from '../support/real-kafka.ts'
+import { consoleConsume, consoleProduce, deleteRecords, RealKafka } from '../support/real-kafka.ts'
 import { inRoot } from '../support/root.ts'
 import { writeStoredFolder } from '../support/stored-folder.ts'
 
@@ -177,8 +177,8 @@ async function fillKafka(kafka: RealKafka): Promise<void> {
     { topic: 'plain', partition: 1, offset: '500' },
   ])
   await consumer.disconnect()
-  await admin.deleteTopicRecords({ topic: 'plain', partitions: [{ partition: 0, offset: '5' }] })
   await admin.disconnect()
+  await deleteRecords(libraries, kafka, { topic: 'plain', partition: 0, offset: 5 })
 }
 
 async function expectServed(kafkaAnswers: ReadonlyMap<string, readonly string[]>, data: string): Promise<number> {

@@ -154,3 +154,16 @@ export async function consoleConsume(
   const text = await javaTool(libraries, 'org.apache.kafka.tools.consumer.ConsoleConsumer', [...args, ...limits, ...properties])
   return text.split('\n').filter((line) => line !== '')
 }
+
+/** Moves the start of a partition's log up with Kafka's own tool. */
+export async function deleteRecords(
+  libraries: string,
+  kafka: RealKafka,
+  place: { topic: string; partition: number; offset: number },
+): Promise<void> {
+  const file = join(kafka.folder, 'delete-records.json')
+  writeFileSync(file, JSON.stringify({ version: 1, partitions: [place] }))
+  const args = ['--bootstrap-server', kafka.address, '--offset-json-file', file]
+  const out = await javaTool(libraries, 'org.apache.kafka.tools.DeleteRecordsCommand', args)
+  if (!out.includes(`low_watermark: ${place.offset}`)) throw new Error(`the records were not deleted: ${out}`)
+}
