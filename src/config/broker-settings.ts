@@ -40,6 +40,24 @@ const OWN: readonly KafkaSetting[] = [
   row('group.max.session.timeout.ms', 'int', 1_800_000, 'ms', { min: 1 }, 'Longest session timeout that a group member may ask for.'),
   row('group.max.size', 'int', INT_MAX, 'members', { min: 1 }, 'Most members of one group.'),
   row('group.min.session.timeout.ms', 'int', 1000, 'ms', { min: 1 }, 'Shortest session timeout that a group member may ask for.'),
+  row('log.cleaner.backoff.ms', 'long', 15_000, 'ms', { min: 0 }, 'Pause after a look that found no log to compact.'),
+  row(
+    'log.cleaner.dedupe.buffer.size',
+    'long',
+    134_217_728,
+    'bytes',
+    { min: 96 },
+    'Memory for the keys of a compaction, 24 bytes each; a log with more keys takes several passes.',
+  ),
+  row('log.cleaner.enable', 'boolean', 'true', '', {}, 'Whether topics with cleanup.policy=compact are compacted.'),
+  row(
+    'log.cleaner.io.max.bytes.per.second',
+    'double',
+    '1.7976931348623157E308',
+    'bytes',
+    { min: 1 },
+    'Most bytes that compaction reads and writes in a second, all logs together.',
+  ),
   row('log.initial.task.delay.ms', 'long', 30_000, 'ms', { min: 0 }, 'How long after the start retention looks at the logs first.'),
   row(
     'log.retention.check.interval.ms',
@@ -97,11 +115,12 @@ export function checkBrokerSetting(name: string, value: string): string {
 /** Read by a timer that is set up at the start. */
 const READ_ONCE: ReadonlySet<string> = new Set(['log.flush.scheduler.interval.ms'])
 
-const CHANGEABLE: ReadonlySet<string> = new Set(
-  TOPIC_SETTINGS.flatMap((topic) =>
+const CHANGEABLE: ReadonlySet<string> = new Set([
+  ...OWN.map(({ name }) => name).filter((name) => name.startsWith('log.cleaner.')),
+  ...TOPIC_SETTINGS.flatMap((topic) =>
     topic.broker.filter(({ factor, name }) => factor === 1 && !READ_ONCE.has(name)).map(({ name }) => name),
   ),
-)
+])
 
 /** Whether a change takes effect while the broker runs: the defaults of topic settings but for their coarser units, as in Kafka. */
 export function isChangeable(name: string): boolean {

@@ -78,7 +78,7 @@ function problemOf(setting: KafkaSetting, text: string): string | null {
     case 'list':
       return setting.values && !elementsOf(text).every((element) => setting.values?.includes(element)) ? expected : null
     case 'double':
-      return /^-?(\d+\.?\d*|\.\d+)$/.test(text) && within(setting, Number(text)) ? null : expected
+      return /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(text) && within(setting, Number(text)) ? null : expected
     default: {
       if (!/^[+-]?\d{1,20}$/.test(text)) return expected
       const number = kafkaNumber(text)

@@ -107,7 +107,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     DAY_MS,
     'ms',
-    { min: 0, broker: ['log.cleaner.delete.retention.ms'], stored: true },
+    { min: 0, broker: ['log.cleaner.delete.retention.ms'] },
     'How long a compacted topic keeps the marker of a deleted key.',
   ),
   row(
@@ -163,7 +163,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     LONG_MAX,
     'ms',
-    { min: 1, broker: ['log.cleaner.max.compaction.lag.ms'], stored: true },
+    { min: 1, broker: ['log.cleaner.max.compaction.lag.ms'] },
     'Longest time a record may wait before compaction looks at it.',
   ),
   row(
@@ -203,7 +203,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'double',
     0.5,
     '',
-    { min: 0, max: 1, broker: ['log.cleaner.min.cleanable.ratio'], stored: true },
+    { min: 0, max: 1, broker: ['log.cleaner.min.cleanable.ratio'] },
     'Share of uncompacted bytes that starts a compaction.',
   ),
   row(
@@ -211,7 +211,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     0,
     'ms',
-    { min: 0, broker: ['log.cleaner.min.compaction.lag.ms'], stored: true },
+    { min: 0, broker: ['log.cleaner.min.compaction.lag.ms'] },
     'Time during which a record is safe from compaction.',
   ),
   row(

@@ -6,6 +6,13 @@ export interface InflateJob {
   readonly maxBytes: number
 }
 
+/** Compresses `bytes`. */
+export interface DeflateJob {
+  readonly kind: 'deflate'
+  readonly codec: number
+  readonly bytes: Buffer
+}
+
 /** Walks every record of a batch from a producer, and compresses them anew when `to` says so. */
 export interface CheckJob {
   readonly kind: 'check'
@@ -40,11 +47,12 @@ export interface FoundRecord {
 
 export interface OffloadResults {
   readonly inflate: Buffer
+  readonly deflate: Buffer
   readonly check: CheckedRecords
   readonly find: FoundRecord | null
 }
 
-export type OffloadJob = InflateJob | CheckJob | FindJob
+export type OffloadJob = InflateJob | DeflateJob | CheckJob | FindJob
 export type OffloadResult = OffloadResults[OffloadJob['kind']]
 
 /**

@@ -56,7 +56,7 @@ class KafkaFold {
   async file(disk: Disk, path: string, fromOffset: number): Promise<void> {
     const file = await disk.open(path, 'read')
     try {
-      const rules = { expectedOffset: 0, isDense: false, epochFor: null, minEpoch: -1, maxEpoch: null }
+      const rules = { expectedOffset: 0, holesBelow: Number.POSITIVE_INFINITY, epochFor: null, minEpoch: -1, maxEpoch: null }
       await scanBatches(file, this.#pool, { from: 0, to: file.sizeBytes, rules }, (header, _position, bytes, at) => {
         if (isControl(header) || codecOf(header) !== 0) return
         for (const { offset, value } of readRecords(recordsSection(bytes, at, header), header)) {

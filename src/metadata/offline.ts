@@ -101,7 +101,7 @@ class OfflineFold {
   async addSegment(file: DiskFile, name: string, baseOffset: number): Promise<boolean> {
     const fromOffset = this.#nextOffset
     let fault: MoonMQError | null = null
-    const rules = { expectedOffset: baseOffset, isDense: true, epochFor: null, minEpoch: -1, maxEpoch: null }
+    const rules = { expectedOffset: baseOffset, holesBelow: 0, epochFor: null, minEpoch: -1, maxEpoch: null }
     const scan = await scanBatches(file, this.#pool, { from: 0, to: file.sizeBytes, rules }, (header, _position, bytes, at) => {
       if (fault !== null || nextOffset(header) <= fromOffset) return
       try {
@@ -147,7 +147,7 @@ export async function readClusterId(disk: Disk, directory: string): Promise<Uuid
     if (parseSegmentFileName(entry.name)?.kind !== 'log' && !entry.name.endsWith('.checkpoint')) continue
     const file = await disk.open(`${directory}/${entry.name}`, 'read')
     try {
-      const rules = { expectedOffset: 0, isDense: false, epochFor: null, minEpoch: -1, maxEpoch: null }
+      const rules = { expectedOffset: 0, holesBelow: Number.POSITIVE_INFINITY, epochFor: null, minEpoch: -1, maxEpoch: null }
       await scanBatches(file, pool, { from: 0, to: file.sizeBytes, rules }, (header, _position, bytes, at) => {
         found ??= clusterIdIn(bytes, at, header)
       })

@@ -24,7 +24,7 @@ export function runBatchJob(codecs: BatchCodecs, job: OffloadJob): OffloadResult
 }
 
 function loadAll(codecs: BatchCodecs, job: OffloadJob): Promise<unknown> | undefined {
-  if (job.kind === 'inflate') return codecs.ready(job.codec)
+  if (job.kind === 'inflate' || job.kind === 'deflate') return codecs.ready(job.codec)
   const first = codecs.ready(codecOf(readBatchHeader(job.bytes)))
   const second = job.kind === 'check' && job.to !== null ? codecs.ready(job.to.codec) : undefined
   return first === undefined && second === undefined ? undefined : Promise.all([first, second])
@@ -32,6 +32,7 @@ function loadAll(codecs: BatchCodecs, job: OffloadJob): Promise<unknown> | undef
 
 function runLoaded(codecs: BatchCodecs, job: OffloadJob): OffloadResult {
   if (job.kind === 'inflate') return codecs.inflate(job.codec, job.bytes, job.maxBytes)
+  if (job.kind === 'deflate') return codecs.deflate(job.codec, job.bytes)
   const header = readBatchHeader(job.bytes)
   const section = codecs.inflate(codecOf(header), recordsSection(job.bytes, 0, header), job.maxBytes)
   return job.kind === 'check' ? checkRecords(codecs, header, section, job) : findRecord(header, section, job)

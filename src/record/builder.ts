@@ -43,14 +43,14 @@ function varintSize(value: number): number {
 }
 
 /** Bytes of a zig-zag varint of 64 bits. Doubling could leave the safe integers, so the lowest bit is set apart. */
-function varlongSize(value: number): number {
+export function varlongSize(value: number): number {
   let rest = Math.floor((value < 0 ? -(value + 1) : value) / 64)
   let size = 1
   for (; rest > 0; rest = Math.floor(rest / 128)) size++
   return size
 }
 
-function writeVarint(bytes: Buffer, value: number, position: number): number {
+export function writeVarint(bytes: Buffer, value: number, position: number): number {
   let rest = ((value << 1) ^ (value >> 31)) >>> 0
   let at = position
   while (rest >= 0x80) {
@@ -61,7 +61,7 @@ function writeVarint(bytes: Buffer, value: number, position: number): number {
   return at
 }
 
-function writeVarlong(bytes: Buffer, value: number, position: number): number {
+export function writeVarlong(bytes: Buffer, value: number, position: number): number {
   const half = value < 0 ? -(value + 1) : value
   let group = (half % 64) * 2 + (value < 0 ? 1 : 0)
   let rest = Math.floor(half / 64)

@@ -55,6 +55,14 @@ export class Inflater {
     return this.#onLoop(codec, bytes, limitBytes) ?? this.#elsewhere(job)
   }
 
+  /** The records of a batch, compressed again as it was; the same bytes for codec 0. */
+  async deflate(codec: number, section: Buffer): Promise<Buffer> {
+    if (codec === 0) return section
+    await this.#codecs.ready(codec)
+    if (this.#offload === null || section.length <= this.#options.onLoopBytes) return this.#codecs.deflate(codec, section)
+    return this.#elsewhere({ kind: 'deflate', codec, bytes: section } as const)
+  }
+
   /** Walks the records of a batch from a producer. Throws INVALID_RECORD besides what `section` throws. */
   check(batch: Buffer, header: BatchHeader, options: CheckOptions): CheckedRecords | Promise<CheckedRecords> {
     const job = { kind: 'check', bytes: batch, ...options } as const

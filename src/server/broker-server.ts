@@ -18,6 +18,7 @@ import { Codecs } from '../record/compression.ts'
 import type { LogManager } from '../storage/log-manager.ts'
 import type { Retention } from '../storage/retention-pass.ts'
 import { Background } from './background.ts'
+import { startCompaction } from './compaction.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
@@ -246,6 +247,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   }
   const background = new Background({ clock, log, metrics })
   undo.push(() => background.close())
+  startCompaction({ data, background, clock, log, metrics }, { nodeId: NODE_ID, kafka: settings.kafka })
   const firstTaskMs = kafka.number('log.initial.task.delay.ms')
   return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }

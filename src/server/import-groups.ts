@@ -44,7 +44,7 @@ async function readLog(
     if (name?.kind !== 'log') continue
     const file = await deps.disk.open(`${source.folder}/${entry.name}`, 'read')
     try {
-      const request = { from: 0, to: file.sizeBytes, minOffset: name.baseOffset, isDense: false, ignoresEpochs: true }
+      const request = { from: 0, to: file.sizeBytes, minOffset: name.baseOffset, holesBelow: Number.POSITIVE_INFINITY, ignoresEpochs: true }
       for await (const step of walkBatches(file, deps.pool, request)) {
         if (step.kind === 'damage') {
           if (step.hasBatchesBehind) return `${file.path} is damaged at byte ${step.position}: ${step.reason}`

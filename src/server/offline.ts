@@ -99,8 +99,6 @@ function knownPartitions(image: MetadataImage): KnownPartition[] {
       partition,
       topicId: topic.id,
       leaderEpoch,
-      // Nothing compacts logs in this version, whatever the topic asks for: a gap in the offsets is damage.
-      isCompacted: false,
     })),
   )
 }

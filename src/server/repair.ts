@@ -14,6 +14,7 @@ import {
   writeCleanShutdown,
   writeOffsets,
 } from '../storage/checkpoint.ts'
+import { isCompactionLeftover } from '../storage/compaction/swap.ts'
 import { decodePartitionMetadata, PARTITION_METADATA_FILE, parsePartitionFolderName, partitionFolderName } from '../storage/files.ts'
 import { encodeIdentity, IDENTITY_NAME, readIdentity } from '../storage/identity.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME } from '../storage/lock.ts'
@@ -208,6 +209,9 @@ async function targetOf(
 ): Promise<RepairTarget | string> {
   const tp = parsePartitionFolderName(name)
   if (tp === null) return 'it is no folder of a partition'
+  const isThere = (await disk.stat(`${folder}/${name}`)) !== null
+  if (isThere && (await disk.list(`${folder}/${name}`)).some((entry) => isCompactionLeftover(entry.name)))
+    return 'a compaction was cut short here, which the next start brings to its end; start the broker once, then repair'
   const bytes = await readSmallFile(disk, `${folder}/${name}/${PARTITION_METADATA_FILE}`, 1024)
   const folderId = bytes === null ? null : decodePartitionMetadata(bytes)
   const entry = known?.find((each) => each.topic === tp.topic && each.partition === tp.partition)
@@ -223,7 +227,6 @@ async function targetOf(
   return {
     ...tp,
     topicId,
-    isDense: entry?.isCompacted !== true,
     maxEpoch: entry?.leaderEpoch ?? null,
     acknowledgedOffset: points.get(key) ?? 0,
     logStart: starts === null ? null : (starts.get(key) ?? 0),

@@ -9,8 +9,8 @@ import { type BatchHeader, batchCrcMatches, readBatchHeader } from '../record/ba
 export interface BatchRules {
   /** Base offset that the next batch must have. */
   readonly expectedOffset: number
-  /** False where compaction may have left holes: then a base offset may lie above the expected one. */
-  readonly isDense: boolean
+  /** Below it compaction may have left holes: batches that are gone, records that are missing in a batch. 0 = nowhere. */
+  readonly holesBelow: number
   /** Leader epoch that wrote this offset, null when nothing is known. */
   readonly epochFor: ((offset: number) => number) | null
   /** Epoch of the batch before. */
@@ -27,13 +27,14 @@ export function checkHeader(bytes: Buffer, at: number, end: number, rules: Batch
   const header = tryReadHeader(bytes, at, end)
   if (typeof header === 'string') return header
   const { baseOffset, leaderEpoch, sizeBytes } = header
-  const { expectedOffset } = rules
+  const { expectedOffset, holesBelow } = rules
   if (sizeBytes > MAX_BATCH_BYTES) return `a batch of ${sizeBytes} bytes is larger than any request`
-  if (rules.isDense ? baseOffset !== expectedOffset : baseOffset < expectedOffset) {
+  if (baseOffset < expectedOffset || (baseOffset > expectedOffset && baseOffset > holesBelow)) {
     return `the batch says it starts at offset ${baseOffset}, ${expectedOffset} is next`
   }
   // A batch without records stands where a repair took damaged ones out: no producer can send one.
-  if (rules.isDense && header.recordCount !== header.lastOffsetDelta + 1 && header.recordCount !== 0) {
+  const hasHoles = header.recordCount === 0 || baseOffset + header.lastOffsetDelta < holesBelow
+  if (header.recordCount !== header.lastOffsetDelta + 1 && !hasHoles) {
     return `${header.recordCount} records do not fill ${header.lastOffsetDelta + 1} offsets`
   }
   if (leaderEpoch < rules.minEpoch) return `leader epoch ${leaderEpoch} follows ${rules.minEpoch}`

@@ -7,7 +7,7 @@ import { directoryOf, readSmallFile, writeFileAtomically } from '../io/atomic-fi
 import type { Disk } from '../io/disk.ts'
 
 /**
- * The root files of a data folder that are ours alone: magic "MOON", uint8 kind, uint8 version 1, body, uint32 CRC-32C of all before
+ * The small files of a data folder that are ours alone, all but one of them in its root: magic "MOON", uint8 kind, uint8 version 1, body, uint32 CRC-32C of all before
  * it. Replaced as a whole, so a crash leaves the old or the new one. What they say may be behind the logs, never ahead of them.
  */
 const MAGIC = 0x4d4f4f4e
@@ -15,7 +15,7 @@ const VERSION = 1
 const FRAME_BYTES = 10
 const MAX_BYTES = 64 * 1024 * 1024
 
-const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4 } as const
+const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4, compaction: 16 } as const
 type Kind = keyof typeof KIND
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
@@ -24,7 +24,7 @@ export const ROOT_FILES = {
   'log-starts': 'moonmq-log-starts',
   'clean-shutdown': 'moonmq-clean-shutdown',
   'retention-clock': 'moonmq-retention-clock',
-} as const satisfies Record<Kind, string>
+} as const satisfies Partial<Record<Kind, string>>
 
 export function seal(kind: Kind, body: Buffer): Buffer {
   const bytes = Buffer.alloc(body.length + FRAME_BYTES)
@@ -36,7 +36,7 @@ export function seal(kind: Kind, body: Buffer): Buffer {
   return bytes
 }
 
-/** Throws DATA_DAMAGED. */
+/** Throws DATA_DAMAGED. The reader has the body. */
 export function unseal(kind: Kind, bytes: Buffer, path: string): ByteReader {
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (bytes.length < FRAME_BYTES) throw bad(`it has ${bytes.length} bytes, at least ${FRAME_BYTES} are needed`)

@@ -18,7 +18,7 @@ export interface ColdReadOptions {
   /** Bytes of the file that may be looked at. */
   readonly fileBytes: number
   readonly request: ReadRequest
-  readonly isDense: boolean
+  readonly holesBelow: number
   readonly epochFor: (offset: number) => number
   /** Bytes read in vain before the batch that is wanted, as a guess. */
   readonly skipBytes: number
@@ -193,7 +193,7 @@ export class ColdRead {
   #check(at: number, size: number): BatchHeader | null {
     const { start } = this.#options
     const isIndexed = this.#isFirst && start.indexedLastOffset !== null
-    const rules = isIndexed ? { ...this.#rules(), isDense: false, expectedOffset: 0 } : this.#rules()
+    const rules = isIndexed ? { ...this.#rules(), holesBelow: Number.POSITIVE_INFINITY, expectedOffset: 0 } : this.#rules()
     const header = checkHeader(this.buffer, at, size, rules)
     let reason = typeof header === 'string' ? header : null
     if (typeof header !== 'string' && isIndexed && header.baseOffset + header.lastOffsetDelta !== start.indexedLastOffset) {
@@ -214,8 +214,8 @@ export class ColdRead {
   }
 
   #rules(): BatchRules {
-    const { isDense, epochFor } = this.#options
-    return { expectedOffset: this.#nextOffset, isDense, epochFor, minEpoch: this.#lastEpoch, maxEpoch: null }
+    const { holesBelow, epochFor } = this.#options
+    return { expectedOffset: this.#nextOffset, holesBelow, epochFor, minEpoch: this.#lastEpoch, maxEpoch: null }
   }
 
   #end(result: ColdReadResult): void {

@@ -68,7 +68,7 @@ export class HandleCache {
 
 /** One file of a log, open or not. `acquire` opens and pins it, `release` ends the pin; they come in pairs. */
 export class CachedFile {
-  readonly path: string
+  #path: string
   readonly #cache: HandleCache
   readonly #writable: boolean
   #file: DiskFile | null = null
@@ -78,9 +78,18 @@ export class CachedFile {
   #onClosed: (() => void) | null = null
 
   constructor(path: string, cache: HandleCache, writable: boolean) {
-    this.path = path
+    this.#path = path
     this.#cache = cache
     this.#writable = writable
+  }
+
+  get path(): string {
+    return this.#path
+  }
+
+  /** The file has another name. Whoever renames it holds a pin meanwhile, so nobody opens it by the old one. */
+  moved(path: string): void {
+    this.#path = path
   }
 
   /** Throws the error of the system when the file cannot be opened, CLOSED after `discard`. */

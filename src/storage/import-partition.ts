@@ -175,7 +175,7 @@ class LogImport {
     const file = await disk.open(path, 'read')
     const output = target === null ? null : await Output.open(disk, `${target}/${name}`)
     try {
-      const request = { from: 0, to: file.sizeBytes, minOffset: base, isDense: false, ignoresEpochs: true }
+      const request = { from: 0, to: file.sizeBytes, minOffset: base, holesBelow: Number.POSITIVE_INFINITY, ignoresEpochs: true }
       this.#expected = base
       for await (const step of walkBatches(file, pool, request)) {
         if (step.kind === 'damage') {

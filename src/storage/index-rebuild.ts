@@ -16,7 +16,7 @@ import { TimeIndex } from './time-index.ts'
 export async function rebuildIndexes(
   deps: { handles: HandleCache; pool: BufferPool },
   segment: Segment,
-  options: { isDense: boolean; indexIntervalBytes: number },
+  options: { holesBelow: number; indexIntervalBytes: number },
 ): Promise<ScanResult> {
   const { baseOffset } = segment
   const file = (kind: 'index' | 'timeindex') =>
@@ -47,9 +47,9 @@ async function scanInto(
   segment: Segment,
   upTo: number,
   into: { index: OffsetIndex; timeIndex: TimeIndex },
-  options: { isDense: boolean; indexIntervalBytes: number },
+  options: { holesBelow: number; indexIntervalBytes: number },
 ): Promise<ScanResult> {
-  const rules = { expectedOffset: segment.baseOffset, isDense: options.isDense, epochFor: null, minEpoch: -1, maxEpoch: null }
+  const rules = { expectedOffset: segment.baseOffset, holesBelow: options.holesBelow, epochFor: null, minEpoch: -1, maxEpoch: null }
   let sinceEntry = 0
   let max = { timestampMs: -1, lastOffset: segment.baseOffset }
   const handle = segment.log.acquire()
@@ -93,13 +93,13 @@ export async function rebuildTxnIndex(
   deps: { clock: Clock; pool: BufferPool },
   segments: readonly Segment[],
   damaged: Segment,
-  isDense: boolean,
+  holesBelow: number,
 ): Promise<void> {
   const producers = new ProducerState(deps)
   const entries: CompletedTransaction[] = []
   for (const segment of segments) {
     if (segment.baseOffset > damaged.baseOffset) break
-    const rules = { expectedOffset: segment.baseOffset, isDense, epochFor: null, minEpoch: -1, maxEpoch: null }
+    const rules = { expectedOffset: segment.baseOffset, holesBelow, epochFor: null, minEpoch: -1, maxEpoch: null }
     const handle = segment.log.acquire()
     try {
       await scanBatches(handle, deps.pool, { from: 0, to: segment.writtenBytes, rules }, (header, _position, bytes, at) => {

@@ -4,6 +4,8 @@ import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
+import { COMPACTION_NOTE_FILE, type CompactionNote, loadCompactionNote, NEVER_COMPACTED, writeCompactionNote } from './compaction/note.ts'
+import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import { decodePartitionMetadata, IN_DOUBT_FILE, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
@@ -39,10 +41,14 @@ export interface LoadOptions extends TopicPartition {
   /** Leader epoch of the partition in the metadata log; null when nobody knows it yet. */
   readonly maxEpoch: number | null
   readonly hadPowerCut: boolean
-  readonly isDense: boolean
   readonly indexIntervalBytes: number
   /** After a failed sync: bytes past this offset are written again. */
   readonly rewriteFrom: number | null
+}
+
+/** With what the folder itself says of compaction. */
+interface Loading extends LoadOptions {
+  readonly holesBelow: number
 }
 
 export interface LoadedLog {
@@ -53,6 +59,7 @@ export interface LoadedLog {
   readonly producers: ProducerState
   readonly epochs: EpochCache
   readonly cuts: readonly CutReport[]
+  readonly compaction: CompactionNote
   /** Taken as a stop in order left it. */
   readonly wasClean: boolean
 }
@@ -72,20 +79,38 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
  * recovery; whatever does not fit after a clean stop is recovered too. Everything that is returned is durable. Throws DATA_DAMAGED.
  */
 export async function loadLog(deps: LoadDeps, asked: LoadOptions): Promise<LoadedLog> {
-  const names = asked.isThere ? await findNames(deps, asked.folder) : new Set<string>()
+  const { folder } = asked
+  let names = asked.isThere ? await findNames(deps, folder) : new Set<string>()
+  if (await settleCompaction(deps, folder, names)) names = await findNames(deps, folder)
   const bases = segmentBases(names)
-  const options = { ...asked, logStartOffset: startAfterRemoved(names, bases, asked.logStartOffset) }
-  const loaded = await loadSegments(deps, options, { names, bases })
+  const note = names.has(COMPACTION_NOTE_FILE) ? await loadCompactionNote(deps, folder, bases.at(-1) ?? 0) : NEVER_COMPACTED
+  const logStartOffset = startAfterRemoved(names, bases, asked.logStartOffset)
+  const loaded = await loadSegments(deps, { ...asked, logStartOffset, holesBelow: note.holesBelow }, { names, bases })
+  const compaction = fitted(note, loaded.nextOffset)
+  // Durable before anything is appended: what is written at these offsets now was not compacted.
+  if (compaction !== note) await writeCompactionNote(deps.disk, folder, compaction)
   // While the start is not saved these names are all that tells of it.
-  if (options.logStartOffset === asked.logStartOffset) await removeLeftovers(deps, asked.folder, names, bases)
-  return loaded
+  if (logStartOffset === asked.logStartOffset) await removeLeftovers(deps, folder, names, bases)
+  return { ...loaded, compaction }
 }
+
+/** A note may outlive what it tells of, when the log was begun anew or its end was cut. */
+function fitted(note: CompactionNote, endOffset: number): CompactionNote {
+  if (note.holesBelow <= endOffset && note.cleanedOffset <= endOffset) return note
+  return {
+    ...note,
+    holesBelow: Math.min(note.holesBelow, endOffset),
+    cleanedOffset: note.cleanedOffset <= endOffset ? note.cleanedOffset : 0,
+  }
+}
+
+type LoadedSegments = Omit<LoadedLog, 'compaction'>
 
 async function loadSegments(
   deps: LoadDeps,
-  options: LoadOptions,
+  options: Loading,
   { names, bases }: { names: ReadonlySet<string>; bases: readonly number[] },
-): Promise<LoadedLog> {
+): Promise<LoadedSegments> {
   if (bases.length === 0) {
     const empty = emptyLog(deps, options, names)
     await removeOrphans(deps, options.folder, names, bases)
@@ -129,13 +154,14 @@ async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<
  * A power cut took the name of the first segment and left later ones. Nothing was acknowledged then: what is left is a tail whose
  * beginning is gone, like batches behind a torn one.
  */
-function isTornFromStart(options: LoadOptions, bases: readonly number[]): boolean {
-  const { hadPowerCut, isDense, logStartOffset, recoveryPoint, acknowledgedOffset } = options
-  if (!hadPowerCut || !isDense || logStartOffset === null) return false
+function isTornFromStart(options: Loading, bases: readonly number[]): boolean {
+  const { hadPowerCut, holesBelow, logStartOffset, recoveryPoint, acknowledgedOffset } = options
+  // Only what was synced is ever compacted.
+  if (!hadPowerCut || logStartOffset === null || holesBelow > logStartOffset) return false
   return (bases[0] as number) > logStartOffset && Math.max(recoveryPoint, acknowledgedOffset ?? 0) <= logStartOffset
 }
 
-async function beginAgain(deps: LoadDeps, options: LoadOptions, bases: readonly number[]): Promise<LoadedLog> {
+async function beginAgain(deps: LoadDeps, options: Loading, bases: readonly number[]): Promise<LoadedSegments> {
   const { folder, logStartOffset } = options
   const segments = await openSegments(deps, folder, bases, 0)
   const cuts: CutReport[] = []
@@ -152,7 +178,7 @@ async function beginAgain(deps: LoadDeps, options: LoadOptions, bases: readonly 
   return { ...emptyLog(deps, options, new Set()), cuts }
 }
 
-function emptyLog(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<string>): LoadedLog {
+function emptyLog(deps: LoadDeps, options: Loading, names: ReadonlySet<string>): LoadedSegments {
   const { folder, recoveryPoint } = options
   const logStartOffset = options.logStartOffset ?? 0
   if (recoveryPoint > logStartOffset) {
@@ -178,7 +204,7 @@ function emptyLog(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<strin
 }
 
 /** A log file is there before its first epoch and its indexes, so only a power cut right after leaves these alone. */
-function warnOfOrphans(deps: LoadDeps, options: LoadOptions, names: ReadonlySet<string>): void {
+function warnOfOrphans(deps: LoadDeps, options: Loading, names: ReadonlySet<string>): void {
   const { folder } = options
   const isIndex = (name: string) => parseSegmentFileName(name) !== null
   const hasEpochs = names.has(EPOCH_CHECKPOINT_NAME) && (loadEpochs(deps, options)?.entries.length ?? 0) > 0
@@ -227,7 +253,7 @@ async function sizeOf(deps: LoadDeps, path: string): Promise<number> {
 }
 
 /** Null when the checkpoint is missing or damaged. */
-function loadEpochs(deps: LoadDeps, options: LoadOptions): EpochCache | null {
+function loadEpochs(deps: LoadDeps, options: Loading): EpochCache | null {
   const path = `${options.folder}/${EPOCH_CHECKPOINT_NAME}`
   try {
     const bytes = readSmallFileNow(deps.disk, path, MAX_EPOCH_CHECKPOINT_BYTES)
@@ -244,9 +270,9 @@ function loadEpochs(deps: LoadDeps, options: LoadOptions): EpochCache | null {
 /** Null when anything does not fit. Small files and the log's end are read at once: a start has nothing else to do meanwhile. */
 async function loadClean(
   deps: LoadDeps,
-  options: LoadOptions,
+  options: Loading,
   found: { segments: Segment[]; names: ReadonlySet<string>; epochs: EpochCache },
-): Promise<LoadedLog | null> {
+): Promise<LoadedSegments | null> {
   const { segments, names, epochs } = found
   const active = segments[segments.length - 1] as Segment
   for (const kind of ['index', 'timeindex'] as const) if (!names.has(segmentFileName(active.baseOffset, kind))) return null
@@ -262,7 +288,7 @@ async function loadClean(
 }
 
 /** Reads the active segment from its last index entry to its end. False when it does not end where the checkpoint says. */
-async function readEnd(deps: LoadDeps, options: LoadOptions, active: Segment, epochs: EpochCache): Promise<boolean> {
+async function readEnd(deps: LoadDeps, options: Loading, active: Segment, epochs: EpochCache): Promise<boolean> {
   const last = lastIndexEntry(active)
   if (last === undefined || (last !== null && last.position >= active.sizeBytes)) return false
   const from = last?.position ?? 0
@@ -270,7 +296,7 @@ async function readEnd(deps: LoadDeps, options: LoadOptions, active: Segment, ep
   try {
     const rules = {
       expectedOffset: active.baseOffset,
-      isDense: options.isDense,
+      holesBelow: options.holesBelow,
       epochFor: (offset: number) => epochs.epochFor(offset),
       minEpoch: -1,
       maxEpoch: options.maxEpoch,
@@ -302,7 +328,7 @@ function lastIndexEntry(active: Segment): OffsetEntry | null | undefined {
 /** The snapshot of the stop, else the newest one that is whole. */
 async function findSnapshot(
   deps: LoadDeps,
-  options: LoadOptions,
+  options: Loading,
   names: ReadonlySet<string>,
 ): Promise<{ readonly endOffset: number; readonly producers: readonly ProducerEntry[] } | null> {
   const endOffset = options.recoveryPoint
@@ -319,7 +345,7 @@ async function findSnapshot(
   return loadProducerSnapshot(deps, { directory: options.folder, maxOffset: endOffset })
 }
 
-async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly number[], found: EpochCache | null): Promise<LoadedLog> {
+async function recover(deps: LoadDeps, options: Loading, bases: readonly number[], found: EpochCache | null): Promise<LoadedSegments> {
   const epochs = found ?? new EpochCache()
   const fromIndex = found === null ? 0 : firstUnverified(bases, options.recoveryPoint)
   const segments = await openSegments(deps, options.folder, bases, fromIndex)
@@ -346,12 +372,12 @@ async function recover(deps: LoadDeps, options: LoadOptions, bases: readonly num
 
 function finish(
   deps: LoadDeps,
-  options: LoadOptions,
+  options: Loading,
   segments: Segment[],
   producers: ProducerState,
   epochs: EpochCache,
   cuts: readonly CutReport[],
-): LoadedLog {
+): LoadedSegments {
   const first = segments[0] as Segment
   const { nextOffset } = segments[segments.length - 1] as Segment
   const logStartOffset = Math.min(options.logStartOffset ?? first.baseOffset, nextOffset)
@@ -374,7 +400,7 @@ function firstUnverified(bases: readonly number[], recoveryPoint: number): numbe
 /** Folds the stored batches of [from, to) into producers, where no snapshot spares it. */
 async function foldFrom(
   deps: LoadDeps,
-  options: LoadOptions,
+  options: Loading,
   segments: readonly Segment[],
   state: { producers: ProducerState; epochs: EpochCache },
   from: number,
@@ -386,7 +412,7 @@ async function foldFrom(
     try {
       const rules = {
         expectedOffset: segment.baseOffset,
-        isDense: options.isDense,
+        holesBelow: options.holesBelow,
         epochFor: null,
         minEpoch: -1,
         maxEpoch: options.maxEpoch,

@@ -518,6 +518,11 @@ export class LogManager implements Resource {
     this.#savedCount = this.#recoveryPoints.size
     this.#savedChecksum = await writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
     this.deps.failpoint('checkpoint.written')
+    for (const log of this.#logs.values()) {
+      const saved = this.#recoveryPoints.get(offsetKey(log.topicId, log.partition))?.offset ?? 0
+      // A truncation that began meanwhile waits to lower what was saved.
+      log.compaction.savedRecoveryPoint = Math.min(saved, log.recoveryPoint)
+    }
     return this.#savedChecksum
   }
 

@@ -13,7 +13,8 @@ export interface ReadableLog {
   readonly writtenOffset: number
   /** Changes when bytes that were readable may have gone: a read that was under way starts again. */
   readonly generation: number
-  readonly isDense: boolean
+  /** Below it compaction may have left holes. */
+  readonly holesBelow: number
   readonly indexIntervalBytes: number
   epochFor(offset: number): number
   /** From the beginning, with its checks of the range: for a read that was overtaken by a change of the log. */
@@ -165,7 +166,7 @@ export class LogReader {
     if (result.kind === 'end') {
       const next = segments[index + 1]
       if (next === undefined) return { kind: 'read', read: emptyRead(request.offset) }
-      if (this.#log.isDense && result.nextOffset !== next.baseOffset) {
+      if (result.nextOffset !== next.baseOffset && next.baseOffset > this.#log.holesBelow) {
         throw this.#damaged(
           segment,
           segment.writtenBytes,
@@ -188,7 +189,7 @@ export class LogReader {
       start,
       fileBytes: segment.writtenBytes,
       request: { ...request, limitOffset: Math.min(request.limitOffset, log.writtenOffset) },
-      isDense: log.isDense,
+      holesBelow: log.holesBelow,
       epochFor: (offset) => log.epochFor(offset),
       skipBytes: start.indexedLastOffset === null && start.expectedOffset === request.offset ? 0 : Math.min(log.indexIntervalBytes, 65536),
     })

@@ -13,6 +13,7 @@ import type { Codecs } from '../record/compression.ts'
 import type { Inflater } from '../record/inflater.ts'
 import { planAppend } from './append-plan.ts'
 import type { BufferPool } from './buffer-pool.ts'
+import { LogCompaction } from './compaction/log-compaction.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import { IN_DOUBT_FILE } from './files.ts'
@@ -75,7 +76,6 @@ export interface LogOptions {
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
   readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
-  readonly isDense?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */
   readonly maxQueuedBytes?: number
   /** Asked before a batch is taken; false refuses it with STORAGE_FULL. */
@@ -104,7 +104,6 @@ export class PartitionLog implements Log, ReadableLog {
   readonly partition: number
   readonly topicId: Uuid
   readonly folder: string
-  readonly isDense: boolean
   readonly #deps: LogDeps
   readonly #options: LogOptions
   #config: LogConfig
@@ -140,6 +139,7 @@ export class PartitionLog implements Log, ReadableLog {
   /** Closing segments, truncation, reopening: one after another. */
   readonly #serial = new Serial()
   readonly #upkeep: SegmentUpkeep
+  readonly compaction: LogCompaction
   readonly #rolls: Counter
   readonly #failures: Counter
   readonly #expired: Counter
@@ -151,7 +151,6 @@ export class PartitionLog implements Log, ReadableLog {
     this.partition = options.partition
     this.topicId = options.topicId
     this.folder = options.folder
-    this.isDense = options.isDense ?? true
     this.#config = options.config
     this.tail = new Tail(deps.tailMemory)
     this.#folder = new LogFolder(deps, { path: options.folder, topicId: options.topicId, isThere: options.isFolderThere })
@@ -164,7 +163,7 @@ export class PartitionLog implements Log, ReadableLog {
       topic: options.topic,
       partition: options.partition,
       folder: options.folder,
-      isDense: this.isDense,
+      holesBelow: () => this.holesBelow,
       serial: this.#serial,
       segments: () => this.#segments,
       isOnline: () => this.#state === 'online',
@@ -173,6 +172,18 @@ export class PartitionLog implements Log, ReadableLog {
       removing: () => this.#forgetReads(),
       fileDeleteDelayMs: () => this.#config.fileDeleteDelayMs,
     })
+    this.compaction = new LogCompaction(deps, {
+      folder: options.folder,
+      serial: this.#serial,
+      segments: () => this.#segments,
+      isOnline: () => this.#state === 'online',
+      replaced: (endOffset) => {
+        this.#forgetReads()
+        while (this.tail.startOffset < endOffset && this.tail.dropOldest()) {}
+      },
+      failed: (error) => this.#fail(error),
+    })
+    this.compaction.savedRecoveryPoint = options.load.recoveryPoint
     this.#durability = new LogDurability(deps, {
       config: () => this.#config,
       advanced: () => this.#tell('advance'),
@@ -252,6 +263,11 @@ export class PartitionLog implements Log, ReadableLog {
 
   get logEndOffset(): number {
     return this.#logEnd
+  }
+
+  /** Below it compaction may have left holes. */
+  get holesBelow(): number {
+    return this.compaction.note.holesBelow
   }
 
   get indexIntervalBytes(): number {
@@ -580,8 +596,9 @@ export class PartitionLog implements Log, ReadableLog {
         // Until the log is cut, no checkpoint may learn of more.
         this.#recoveryCap = recoveryPoint
         await this.#options.onTruncate?.(recoveryPoint)
+        await this.compaction.truncating(recoveryPoint)
         await this.#closeSegments()
-        await cutFiles(this.#deps, { folder: this.folder, bases, offset, isDense: this.isDense })
+        await cutFiles(this.#deps, { folder: this.folder, bases, offset, holesBelow: this.holesBelow })
         const load = {
           ...this.#options.load,
           wasClean: false,
@@ -635,7 +652,7 @@ export class PartitionLog implements Log, ReadableLog {
   // ---- opening and closing ------------------------------------------------------------------------------------------------
 
   #loadOptions(load: LogOptions['load'], rewriteFrom: number | null): LoadOptions {
-    const { topic, partition, topicId, folder, isDense } = this
+    const { topic, partition, topicId, folder } = this
     const { isThere } = this.#folder
     return {
       topic,
@@ -643,7 +660,6 @@ export class PartitionLog implements Log, ReadableLog {
       topicId,
       folder,
       isThere,
-      isDense,
       indexIntervalBytes: this.#config.indexIntervalBytes,
       rewriteFrom,
       ...load,
@@ -656,6 +672,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#upkeep.restart()
     this.#producers = loaded.producers
     this.#epochs = loaded.epochs
+    this.compaction.restart(loaded.compaction)
     this.#areEpochsDirty = false
     this.#cuts = loaded.cuts
     this.#recoveryCap = Number.POSITIVE_INFINITY

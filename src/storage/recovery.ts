@@ -25,7 +25,8 @@ export interface CutReport {
 export interface RecoverOptions {
   /** Base of the first segment to verify. */
   readonly fromIndex: number
-  readonly isDense: boolean
+  /** Below it compaction may have left holes. */
+  readonly holesBelow: number
   /** Everything below was synced and acknowledged: a fault there is damage, never a torn tail. */
   readonly acknowledgedOffset: number
   readonly maxEpoch: number | null
@@ -87,7 +88,7 @@ async function recoverSegment(
     const rebuild = new SegmentRebuild(segment, state, options)
     const rules: BatchRules = {
       expectedOffset: segment.baseOffset,
-      isDense: options.isDense,
+      holesBelow: options.holesBelow,
       epochFor: options.areEpochsKnown ? (offset) => state.epochs.epochFor(offset) : null,
       minEpoch: state.epochs.epochFor(segment.baseOffset - 1),
       maxEpoch: options.maxEpoch,
@@ -126,7 +127,8 @@ async function recoverSegment(
 
 /** A closed segment must reach up to the next one's first offset. */
 function missingEnd(nextOffset: number, next: Segment | null, options: RecoverOptions): string | null {
-  if (next === null || !options.isDense || nextOffset === next.baseOffset) return null
+  if (next === null || nextOffset === next.baseOffset) return null
+  if (nextOffset < next.baseOffset && next.baseOffset <= options.holesBelow) return null
   return `the file ends at offset ${nextOffset}, the next one starts at ${next.baseOffset}`
 }
 

@@ -66,7 +66,8 @@ export interface DiagnosisOptions {
   readonly folder: string
   /** First offsets of the segments, ascending. */
   readonly bases: readonly number[]
-  readonly isDense: boolean
+  /** Below it compaction may have left holes. */
+  readonly holesBelow: number
   /** Everything below was acknowledged: the log must reach up to here, so that no offset is given twice. */
   readonly acknowledgedOffset: number
   readonly maxEpoch: number | null
@@ -124,7 +125,7 @@ class LogDiagnosis {
         this.steps.push({ kind: 'set-aside', file, reason: 'it lies behind the new end of the log' })
         continue
       }
-      if (base > this.expected && this.#options.isDense) this.#fillBefore(index, base)
+      if (base > this.expected && base > this.#options.holesBelow) this.#fillBefore(index, base)
       if (this.#isCut) this.steps.push({ kind: 'set-aside', file, reason: 'it lies behind the new end of the log' })
       else await this.#segment(index, file)
     }
@@ -153,14 +154,14 @@ class LogDiagnosis {
   }
 
   async #segment(index: number, name: string): Promise<void> {
-    const { folder, bases, isDense, maxEpoch } = this.#options
+    const { folder, bases, holesBelow, maxEpoch } = this.#options
     const base = bases[index] as number
     const file = await this.#deps.disk.open(`${folder}/${name}`, 'read')
     try {
       let damage = null as Damage | null
       const minOffset = Math.max(base, this.expected)
       this.expected = minOffset
-      const request = { from: 0, to: file.sizeBytes, minOffset, isDense, maxEpoch }
+      const request = { from: 0, to: file.sizeBytes, minOffset, holesBelow, maxEpoch }
       for await (const step of walkBatches(file, this.#deps.pool, request)) {
         const found: Damage | 'restored' | null =
           step.kind === 'batch' ? this.#recordFault(step) : await this.#judge(file, name, index, step, damage !== null)
@@ -211,7 +212,7 @@ class LogDiagnosis {
     if (this.#deps.missingCodecs.has(codecOf(header)) || header.recordCount === 0) return null
     try {
       const section = this.#deps.codecs.inflate(codecOf(header), recordsSection(bytes, at, header))
-      validateRecords(section, header, { dense: this.#options.isDense })
+      validateRecords(section, header, { dense: nextOffset(header) > this.#options.holesBelow })
       return null
     } catch (error) {
       if (!(error instanceof MoonMQError)) throw error
@@ -229,7 +230,7 @@ class LogDiagnosis {
   ): Promise<Damage | 'restored'> {
     const { position, endPosition, reason } = step
     const damage: Damage = { position, endPosition, reason, nextOffset: null }
-    if (isBehindDamage || !this.#options.isDense) return damage
+    if (isBehindDamage || this.expected < this.#options.holesBelow) return damage
     const restored = await this.#restoredHeader(file, index, step)
     if (restored === null) return damage
     this.steps.push({ kind: 'header', file: name, position, bytes: restored.bytes, reason })

@@ -5,6 +5,7 @@ import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
+import { noHolesFrom } from './compaction/note.ts'
 import { EPOCH_CHECKPOINT_NAME } from './epoch-checkpoint.ts'
 import { encodePartitionMetadata, PARTITION_METADATA_FILE, parseSegmentFileName, partitionFolderName, segmentFileName } from './files.ts'
 import { HandleCache } from './handles.ts'
@@ -17,7 +18,6 @@ import { type Diagnosis, type DiagnosisDeps, diagnoseLog, type LogRepair, type M
 export interface PartitionRepair extends TopicPartition {
   /** By the metadata log, else by the folder. */
   readonly topicId: Uuid
-  readonly isDense: boolean
   readonly maxEpoch: number | null
   readonly log: Diagnosis
   /** The folder's `partition.metadata` must be written: it is missing, damaged or names nobody. */
@@ -37,7 +37,6 @@ export interface RepairDeps extends DiagnosisDeps {
 
 export interface RepairTarget extends TopicPartition {
   readonly topicId: Uuid
-  readonly isDense: boolean
   readonly maxEpoch: number | null
   readonly acknowledgedOffset: number
   readonly logStart: number | null
@@ -51,14 +50,15 @@ export async function planRepair(
   options: { readonly dataFolder: string; readonly middle: MiddleChoice },
 ): Promise<PartitionRepair> {
   const folder = `${options.dataFolder}/${partitionFolderName(target)}`
-  const { topic, partition, topicId, isDense, maxEpoch, writesTopicId } = target
+  const { topic, partition, topicId, maxEpoch, writesTopicId } = target
   const bases = await segmentBases(deps.disk, folder)
+  const holesBelow = await noHolesFrom(deps.disk, folder, bases.at(-1) ?? 0)
   const acknowledgedOffset = Math.max(target.acknowledgedOffset, target.logStart ?? 0)
-  const log = await diagnoseLog(deps, { folder, bases, isDense, acknowledgedOffset, maxEpoch, middle: options.middle })
+  const log = await diagnoseLog(deps, { folder, bases, holesBelow, acknowledgedOffset, maxEpoch, middle: options.middle })
   const oldLogStart = target.logStart ?? 0
   const first = bases[0] ?? acknowledgedOffset
   const logStart = target.logStart !== null && first > target.logStart ? first : null
-  return { topic, partition, topicId, isDense, maxEpoch, writesTopicId, log, logStart, oldLogStart, acknowledgedOffset }
+  return { topic, partition, topicId, maxEpoch, writesTopicId, log, logStart, oldLogStart, acknowledgedOffset }
 }
 
 /**
@@ -144,7 +144,7 @@ function bySegment(steps: readonly LogRepair[]): Map<string, SegmentStep[]> {
 /** Recovery from the first byte, as a start does it: what a repaired log must stand is that, and it builds everything that follows from batches. */
 async function rebuild(deps: RepairDeps, repair: PartitionRepair, folder: string, indexIntervalBytes: number): Promise<void> {
   const { disk, log } = deps
-  const { topic, partition, topicId, isDense, maxEpoch } = repair
+  const { topic, partition, topicId, maxEpoch } = repair
   const handles = new HandleCache({ disk, log }, { maxOpen: 64 })
   const endOffset = repair.log.endOffset
   const loaded: LoadedLog = await loadLog(
@@ -155,7 +155,6 @@ async function rebuild(deps: RepairDeps, repair: PartitionRepair, folder: string
       topicId,
       folder,
       isThere: true,
-      isDense,
       maxEpoch,
       indexIntervalBytes,
       wasClean: false,

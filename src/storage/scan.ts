@@ -43,7 +43,7 @@ export async function scanBatches(file: DiskFile, pool: BufferPool, request: Sca
       const at = chunk.at(position)
       const isIndexed = position === request.from && request.firstLastOffset !== undefined
       const rules = { ...request.rules, expectedOffset: isIndexed ? 0 : nextOffset, minEpoch: lastEpoch }
-      const header = checkBatch(chunk.bytes, at, chunk.end, isIndexed ? { ...rules, isDense: false } : rules)
+      const header = checkBatch(chunk.bytes, at, chunk.end, isIndexed ? { ...rules, holesBelow: Number.POSITIVE_INFINITY } : rules)
       if (typeof header === 'string') return { endPosition: position, nextOffset, lastEpoch, fault: header }
       if (isIndexed && header.baseOffset + header.lastOffsetDelta !== request.firstLastOffset) {
         return { endPosition: position, nextOffset, lastEpoch, fault: 'the batch does not end where the index says' }
@@ -78,7 +78,8 @@ export async function ensureBatch(chunk: ChunkReader, position: number, to: numb
  */
 export async function findBatch(file: DiskFile, pool: BufferPool, range: { from: number; to: number; minOffset: number }): Promise<number> {
   const chunk = new ChunkReader(file, pool, range.to)
-  const rules: BatchRules = { expectedOffset: range.minOffset, isDense: false, epochFor: null, minEpoch: -1, maxEpoch: null }
+  const holesBelow = Number.POSITIVE_INFINITY
+  const rules: BatchRules = { expectedOffset: range.minOffset, holesBelow, epochFor: null, minEpoch: -1, maxEpoch: null }
   try {
     let position = range.from
     while (position + BATCH_HEADER_BYTES <= range.to) {
@@ -116,7 +117,7 @@ export async function isWholeBatch(file: DiskFile, pool: BufferPool, position: n
 
 /** A window on a file that moves forward. */
 export class ChunkReader {
-  readonly #file: DiskFile
+  readonly #file: Pick<DiskFile, 'read' | 'readNow'>
   readonly #pool: BufferPool
   readonly #to: number
   readonly #readsNow: boolean
@@ -125,7 +126,7 @@ export class ChunkReader {
   end = 0
   #position = 0
 
-  constructor(file: DiskFile, pool: BufferPool, to: number, readsNow = false) {
+  constructor(file: Pick<DiskFile, 'read' | 'readNow'>, pool: BufferPool, to: number, readsNow = false) {
     this.#file = file
     this.#pool = pool
     this.#to = to

@@ -16,7 +16,8 @@ import type { AbortedTransaction } from './types.ts'
 
 export interface UpkeepHost extends TopicPartition {
   readonly folder: string
-  readonly isDense: boolean
+  /** Below it compaction may have left holes. */
+  holesBelow(): number
   /** The log's queue: upkeep, truncation and closing come one after another. */
   readonly serial: Serial
   /** The log's own list; `removeBelow` takes from its front. */
@@ -101,10 +102,10 @@ export class SegmentUpkeep {
   }
 
   async #rebuildAll(segment: Segment): Promise<void> {
-    const { isDense } = this.#host
-    const scan = await rebuildIndexes(this.#deps, segment, { isDense, indexIntervalBytes: this.#host.indexIntervalBytes() })
+    const holesBelow = this.#host.holesBelow()
+    const scan = await rebuildIndexes(this.#deps, segment, { holesBelow, indexIntervalBytes: this.#host.indexIntervalBytes() })
     if (scan.fault !== null) throw new MoonMQError('DATA_DAMAGED', { path: segment.log.path, reason: scan.fault })
-    await rebuildTxnIndex(this.#deps, this.#host.segments(), segment, isDense)
+    await rebuildTxnIndex(this.#deps, this.#host.segments(), segment, holesBelow)
   }
 
   /** An index led astray, or does not fit the log: it is built again. */
@@ -116,9 +117,9 @@ export class SegmentUpkeep {
   }
 
   async #rebuildIndexes(segment: Segment): Promise<void> {
-    const { isDense } = this.#host
+    const holesBelow = this.#host.holesBelow()
     if (!this.#host.isOnline() || !this.#host.segments().includes(segment)) return
-    const scan = await rebuildIndexes(this.#deps, segment, { isDense, indexIntervalBytes: this.#host.indexIntervalBytes() })
+    const scan = await rebuildIndexes(this.#deps, segment, { holesBelow, indexIntervalBytes: this.#host.indexIntervalBytes() })
     if (scan.fault === null) this.#damaged.delete(segment)
     else {
       this.#deps.log.error('storage.damaged', `${segment.log.path} is damaged at byte ${scan.endPosition}: ${scan.fault}`, {
@@ -138,11 +139,13 @@ export class SegmentUpkeep {
     try {
       return segment.txnIndex.collect(from, to, into)
     } catch (error) {
-      const { topic, partition, isDense } = this.#host
+      const { topic, partition } = this.#host
       const refusal = (reason: string) => new MoonMQError('STORAGE_FAILED', { topic, partition, reason }, error)
       if (!isCode(error, 'CORRUPT_RECORDS')) throw refusal(String(error))
       this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
-      this.#background('storage.txn_index_not_rebuilt', () => rebuildTxnIndex(this.#deps, this.#host.segments(), segment, isDense))
+      this.#background('storage.txn_index_not_rebuilt', () =>
+        rebuildTxnIndex(this.#deps, this.#host.segments(), segment, this.#host.holesBelow()),
+      )
       throw refusal('the index of aborted transactions is being built again')
     }
   }

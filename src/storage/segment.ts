@@ -6,7 +6,7 @@ import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
 import { AT, type BatchHeader } from '../record/batch.ts'
 import type { AppendPlan, SegmentShape } from './append-plan.ts'
-import { REMOVED_SUFFIX, segmentFileName } from './files.ts'
+import { REMOVED_SUFFIX, type SegmentFileKind, segmentFileName } from './files.ts'
 import type { CachedFile, HandleCache } from './handles.ts'
 import { findLargestTimestamp } from './largest-timestamp.ts'
 import type { LogFolder } from './log-folder.ts'
@@ -26,6 +26,8 @@ export interface SegmentOptions {
   /** Offset after its last batch. */
   readonly nextOffset: number
   readonly createdMs: number
+  /** Behind the names of its files, until `takeFinalNames`. */
+  readonly suffix?: string
 }
 
 /**
@@ -68,13 +70,14 @@ export class Segment implements SegmentShape {
 
   constructor(deps: { disk: Disk; handles: HandleCache }, options: SegmentOptions) {
     const { folder, baseOffset, writable } = options
-    const file = (kind: 'log' | 'index' | 'timeindex') => deps.handles.file(`${folder}/${segmentFileName(baseOffset, kind)}`, { writable })
+    const path = (kind: SegmentFileKind) => `${folder}/${segmentFileName(baseOffset, kind)}${options.suffix ?? ''}`
+    const file = (kind: SegmentFileKind) => deps.handles.file(path(kind), { writable })
     this.folder = folder
     this.baseOffset = baseOffset
     this.log = file('log')
     this.index = new OffsetIndex(file('index'), baseOffset, options.indexEntries)
     this.timeIndex = new TimeIndex(file('timeindex'), baseOffset, options.timeIndexEntries)
-    this.txnIndex = new TxnIndex(deps, { path: `${folder}/${segmentFileName(baseOffset, 'txnindex')}`, baseOffset })
+    this.txnIndex = new TxnIndex(deps, { path: path('txnindex'), baseOffset })
     this.createdMs = options.createdMs
     this.sizeBytes = options.sizeBytes
     this.writtenBytes = options.sizeBytes
@@ -83,7 +86,10 @@ export class Segment implements SegmentShape {
     this.syncedOffset = options.nextOffset
   }
 
-  static create(deps: { disk: Disk; handles: HandleCache }, options: { folder: string; baseOffset: number; createdMs: number }): Segment {
+  static create(
+    deps: { disk: Disk; handles: HandleCache },
+    options: { folder: string; baseOffset: number; createdMs: number; suffix?: string },
+  ): Segment {
     const segment = new Segment(deps, {
       ...options,
       writable: true,
@@ -180,6 +186,15 @@ export class Segment implements SegmentShape {
       this.log.release()
     }
     await Promise.all([this.log.discard(), this.index.store.file.discard(), this.timeIndex.store.file.discard(), this.txnIndex.close()])
+  }
+
+  /** Its files were renamed to what a segment's files are called. */
+  takeFinalNames(): void {
+    const path = (kind: SegmentFileKind) => `${this.folder}/${segmentFileName(this.baseOffset, kind)}`
+    this.log.moved(path('log'))
+    this.index.store.file.moved(path('index'))
+    this.timeIndex.store.file.moved(path('timeindex'))
+    this.txnIndex.moved(path('txnindex'))
   }
 
   /** Takes every file away. */

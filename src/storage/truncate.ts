@@ -10,7 +10,7 @@ import { scanBatches } from './scan.ts'
  */
 export async function cutFiles(
   deps: { disk: Disk; pool: BufferPool; failpoint: Failpoint },
-  options: { folder: string; bases: readonly number[]; offset: number; isDense: boolean },
+  options: { folder: string; bases: readonly number[]; offset: number; holesBelow: number },
 ): Promise<void> {
   const { folder, bases, offset } = options
   const keep = Math.max(1, bases.filter((base) => base < offset).length)
@@ -25,7 +25,7 @@ export async function cutFiles(
   const file = await deps.disk.open(`${folder}/${segmentFileName(last, 'log')}`, 'write')
   try {
     let end = 0
-    const rules = { expectedOffset: last, isDense: options.isDense, epochFor: null, minEpoch: -1, maxEpoch: null }
+    const rules = { expectedOffset: last, holesBelow: options.holesBelow, epochFor: null, minEpoch: -1, maxEpoch: null }
     await scanBatches(file, deps.pool, { from: 0, to: file.sizeBytes, rules }, (header, position) => {
       if (header.baseOffset + header.lastOffsetDelta < offset) end = position + header.sizeBytes
     })

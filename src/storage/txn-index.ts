@@ -82,7 +82,7 @@ function implausible(entry: AbortedTxnEntry, baseOffset: number, previous: Abort
  * called before a recovery point may pass the segment, since recovery rebuilds the index only from there on.
  */
 export class TxnIndex {
-  readonly path: string
+  #path: string
   readonly #disk: Disk
   readonly #baseOffset: number
   #entries: AbortedTxnEntry[] | null = null
@@ -91,8 +91,17 @@ export class TxnIndex {
 
   constructor(deps: { disk: Disk }, options: { path: string; baseOffset: number }) {
     this.#disk = deps.disk
-    this.path = options.path
+    this.#path = options.path
     this.#baseOffset = options.baseOffset
+  }
+
+  get path(): string {
+    return this.#path
+  }
+
+  /** The file has another name. */
+  moved(path: string): void {
+    this.#path = path
   }
 
   /** Reads the file unless that was done; a missing one is empty. Throws CORRUPT_RECORDS: then `reset` and rebuild. */

@@ -3,6 +3,8 @@ import { MoonMQError } from '../core/errors.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
+import { COMPACTION_NOTE_FILE, readCompactionNote } from './compaction/note.ts'
+import { isCompactionLeftover, parseSwapFileName, type Swap, swapFileName } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { EPOCH_CHECKPOINT_NAME, readEpochCheckpoint } from './epoch-checkpoint.ts'
 import {
@@ -23,8 +25,6 @@ export interface ExpectedPartition extends TopicPartition {
   readonly topicId: Uuid | null
   /** Leader epoch by the metadata log. */
   readonly leaderEpoch: number | null
-  /** Compaction may have taken records, so offsets may have gaps. */
-  readonly isCompacted: boolean
   readonly recoveryPoint: number | null
   readonly logStart: number | null
 }
@@ -48,7 +48,8 @@ export interface PartitionCheckDeps extends SegmentCheckDeps {
 
 const MAX_METADATA_BYTES = 1024
 /** Files beside those of segments that belong in a partition's folder; `.cut-…` is what a repair took out and kept. */
-const KNOWN_FILES = /^(\d{20}\.log\.cut-\d+(\.\d+)?|leader-epoch-checkpoint|partition\.metadata|\d{20}-\d{10}\.checkpoint|.*\.(tmp|part))$/
+const KNOWN_FILES =
+  /^(moonmq-compaction|\d{20}\.log\.cut-\d+(\.\d+)?|leader-epoch-checkpoint|partition\.metadata|\d{20}-\d{10}\.checkpoint|.*\.(tmp|part))$/
 
 /** Checks one partition's folder from its first byte to its last. Reads only. */
 export async function checkPartition(
@@ -70,6 +71,10 @@ class PartitionCheck {
   /** Snapshots by end offset, to be compared when the scan gets there. */
   readonly #snapshots = new Map<number, readonly ProducerEntry[]>()
   #bases: number[] = []
+  /** Below it compaction may have left holes. */
+  #holesBelow = 0
+  /** A swap that was decided and is not over: the next start ends it. */
+  #swap: Swap | null = null
   #totals = { batches: 0, records: 0, bytes: 0 }
   #nextOffset = 0
   #startOffset = 0
@@ -86,6 +91,7 @@ class PartitionCheck {
 
   async run(): Promise<PartitionReport> {
     await this.#listFiles()
+    await this.#readCompactionNote()
     const topicId = await this.#checkTopicId()
     this.#startOffset = this.#bases[0] ?? 0
     this.#nextOffset = this.#startOffset
@@ -95,7 +101,7 @@ class PartitionCheck {
     await this.#checkEpochs()
     this.#checkOffsets()
     for (const endOffset of this.#snapshots.keys()) {
-      if (endOffset < this.#startOffset) continue
+      if (endOffset < this.#startOffset || endOffset <= this.#holesBelow) continue
       const reason = endOffset > this.#nextOffset ? `the log ends at offset ${this.#nextOffset}` : 'no batch ends before this offset'
       this.#snapshotFault(endOffset, reason)
     }
@@ -112,6 +118,9 @@ class PartitionCheck {
       const name = entry.kind === 'file' ? parseSegmentFileName(entry.name) : null
       if (entry.name === IN_DOUBT_FILE) {
         findings.note(`${this.#name}/${entry.name}`, 'a sync failed here; the next start writes again what it was to make durable')
+      } else if (isCompactionLeftover(entry.name)) {
+        this.#swap ??= parseSwapFileName(entry.name)
+        findings.repair(`${this.#name}/${entry.name}`, null, 'a compaction was cut short here; the next start ends it or takes it back')
       } else if (name === null) {
         if (entry.kind === 'directory' || !KNOWN_FILES.test(entry.name))
           findings.note(`${this.#name}/${entry.name}`, 'it is no file of a partition')
@@ -119,10 +128,24 @@ class PartitionCheck {
       else if (name.kind === 'snapshot') await this.#readSnapshot(name.baseOffset)
       else others.push({ name: entry.name, baseOffset: name.baseOffset })
     }
-    this.#bases = [...logs].sort((a, b) => a - b)
+    const swap = this.#swap
+    const isReplaced = (base: number) => swap !== null && base >= swap.baseOffset && base < swap.endOffset
+    this.#bases = [...logs].filter((base) => !isReplaced(base)).sort((a, b) => a - b)
+    if (swap !== null) this.#bases = [...this.#bases, swap.baseOffset].sort((a, b) => a - b)
     for (const { name, baseOffset } of others) {
-      if (!logs.has(baseOffset))
+      if (!logs.has(baseOffset) && !isReplaced(baseOffset))
         findings.add(!this.#wasClean, `${this.#name}/${name}`, null, 'the segment that it belongs to has no .log file')
+    }
+  }
+
+  async #readCompactionNote(): Promise<void> {
+    try {
+      this.#holesBelow = (await readCompactionNote(this.#deps.disk, this.#folder))?.holesBelow ?? 0
+    } catch (error) {
+      if (!(error instanceof MoonMQError)) throw error
+      this.#holesBelow = this.#bases[this.#bases.length - 1] ?? 0
+      const file = `${this.#name}/${COMPACTION_NOTE_FILE}`
+      this.#deps.findings.repair(file, null, `${String(error.details.reason ?? error.message)}; compaction begins anew`)
     }
   }
 
@@ -140,8 +163,9 @@ class PartitionCheck {
 
   async #checkSegment(index: number, baseOffset: number): Promise<void> {
     const { findings } = this.#deps
-    const file = `${this.#name}/${segmentFileName(baseOffset, 'log')}`
-    if (baseOffset !== this.#nextOffset && (!this.#expected.isCompacted || baseOffset < this.#nextOffset)) {
+    const logName = this.#swap?.baseOffset === baseOffset ? swapFileName(this.#swap) : segmentFileName(baseOffset, 'log')
+    const file = `${this.#name}/${logName}`
+    if (baseOffset < this.#nextOffset || (baseOffset > this.#nextOffset && baseOffset > this.#holesBelow)) {
       findings.problem(file, null, `the segment before it ends at offset ${this.#nextOffset}`)
     }
     this.#deps.onProgress(file, 0)
@@ -152,7 +176,8 @@ class PartitionCheck {
         folder: this.#folder,
         folderName: this.#name,
         baseOffset,
-        isDense: !this.#expected.isCompacted,
+        holesBelow: this.#holesBelow,
+        logName,
         isLast: index === this.#bases.length - 1,
         wasClean: this.#wasClean,
         recoveryPoint: this.#recoveryPoint,
@@ -197,8 +222,8 @@ class PartitionCheck {
     this.#snapshots.delete(endOffset)
     for (const entry of entries) {
       const last = entry.batches[entry.batches.length - 1]
-      // What lies before the scan cannot be compared: those batches are no longer in the log.
-      if (last === undefined || last.baseOffset < this.#startOffset) continue
+      // What lies before the scan cannot be compared, nor what compaction may have taken: those batches are no longer in the log.
+      if (last === undefined || last.baseOffset < Math.max(this.#startOffset, this.#holesBelow)) continue
       const found = this.#producers.get(entry.producerId)
       const newest = found?.batches[found.batches.length - 1]
       const isSame =

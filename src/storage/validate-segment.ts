@@ -27,7 +27,10 @@ export interface SegmentCheckOptions {
   readonly folder: string
   readonly folderName: string
   readonly baseOffset: number
-  readonly isDense: boolean
+  /** Name of the log file, another one than usual while a compaction puts it in place: then its indexes are not looked at. */
+  readonly logName: string
+  /** Below it compaction may have left holes. */
+  readonly holesBelow: number
   readonly isLast: boolean
   /** The last stop was clean, so the indexes are ended. */
   readonly wasClean: boolean
@@ -57,15 +60,16 @@ export async function checkSegment(
   options: SegmentCheckOptions,
 ): Promise<SegmentTotals> {
   const path = (kind: SegmentFileKind) => `${options.folder}/${segmentFileName(options.baseOffset, kind)}`
-  const indexes = await readIndexes(deps, path)
+  const isInPlace = options.logName === segmentFileName(options.baseOffset, 'log')
+  const indexes = isInPlace ? await readIndexes(deps, path) : NO_INDEXES
   const walk = new SegmentWalk(deps, state, options, indexes)
-  const file = await deps.disk.open(path('log'), 'read')
+  const file = await deps.disk.open(`${options.folder}/${options.logName}`, 'read')
   try {
     await walk.run(file)
   } finally {
     await file.close()
   }
-  walk.reportIndexes()
+  if (isInPlace) walk.reportIndexes()
   return walk.totals
 }
 
@@ -74,6 +78,8 @@ interface Indexes {
   readonly time: Buffer | null
   readonly txn: Buffer | null
 }
+
+const NO_INDEXES: Indexes = { offset: null, time: null, txn: null }
 
 async function readIndexes(deps: SegmentCheckDeps, path: (kind: SegmentFileKind) => string): Promise<Indexes> {
   const read = (kind: SegmentFileKind) => readSmallFile(deps.disk, path(kind), MAX_INDEX_BYTES)
@@ -126,7 +132,7 @@ class SegmentWalk {
       const rules: BatchRules = {
         expectedOffset: this.#nextOffset,
         // Behind a fault the offsets of what was lost are missing too.
-        isDense: this.#options.isDense && !this.#hasHole,
+        holesBelow: this.#hasHole ? Number.POSITIVE_INFINITY : this.#options.holesBelow,
         epochFor: null,
         minEpoch: this.#lastEpoch,
         maxEpoch: this.#options.maxEpoch,
@@ -173,7 +179,7 @@ class SegmentWalk {
   }
 
   #checkRecords(header: BatchHeader, bytes: Buffer, at: number): void {
-    if (header.recordCount === 0 && this.#options.isDense && !isControl(header)) {
+    if (header.recordCount === 0 && nextOffset(header) > this.#options.holesBelow && !isControl(header)) {
       this.#deps.findings.note(
         this.#name('log'),
         `the offsets ${header.baseOffset} to ${lastOffset(header)} hold no records; a repair left the gap`,
@@ -186,7 +192,7 @@ class SegmentWalk {
       return
     }
     const section = this.#deps.codecs.inflate(codec, recordsSection(bytes, at, header))
-    validateRecords(section, header, { dense: this.#options.isDense })
+    validateRecords(section, header, { dense: nextOffset(header) > this.#options.holesBelow })
   }
 
   reportIndexes(): void {
@@ -203,7 +209,8 @@ class SegmentWalk {
     if (this.#indexes.time === null) this.#reportIndex('timeindex', { position: 0, reason: 'the file is missing' })
     else this.#reportIndex('timeindex', this.#timeCheck.fault)
     const { baseOffset, scannedFrom } = this.#options
-    const place = { file: this.#name('txnindex'), baseOffset, scannedFrom }
+    // Compaction takes batches of a transaction whose marker, and whose entry, lie in a later segment.
+    const place = { file: this.#name('txnindex'), baseOffset, scannedFrom: Math.max(scannedFrom, this.#options.holesBelow) }
     this.#reportIndex('txnindex', checkTxnIndex(this.#indexes.txn ?? Buffer.alloc(0), place, this.#aborted))
   }
 

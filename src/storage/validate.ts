@@ -16,7 +16,6 @@ import { checkPartition, type ExpectedPartition, type PartitionReport } from './
 export interface KnownPartition extends TopicPartition {
   readonly topicId: Uuid
   readonly leaderEpoch: number
-  readonly isCompacted: boolean
 }
 
 export interface ValidateOptions {
@@ -182,7 +181,7 @@ function expectations(known: readonly KnownPartition[] | null, root: Root): Map<
 function unknownPartition(tp: TopicPartition, root: Root): ExpectedPartition {
   const key = tp.topic === METADATA_TOPIC ? `${METADATA_TOPIC_ID}-${tp.partition}` : ''
   const recoveryPoint = root.recoveryPoints?.get(key) ?? null
-  return { ...tp, topicId: null, leaderEpoch: null, isCompacted: false, recoveryPoint, logStart: root.logStarts?.get(key) ?? null }
+  return { ...tp, topicId: null, leaderEpoch: null, recoveryPoint, logStart: root.logStarts?.get(key) ?? null }
 }
 
 /** A partition that nobody wrote to has no folder. */

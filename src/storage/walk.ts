@@ -24,8 +24,8 @@ export interface WalkRequest {
   readonly to: number
   /** Offset that the first batch must not lie below. */
   readonly minOffset: number
-  /** Offsets and counts must leave no gap, save one that is marked as such; behind damage the next batch may begin anywhere above. */
-  readonly isDense: boolean
+  /** At and above it offsets and counts must leave no gap; behind damage the next batch may begin anywhere above. */
+  readonly holesBelow: number
   /** No batch may have a higher leader epoch; absent: nothing is known of it. */
   readonly maxEpoch?: number | null
   /** Leader epochs may fall: in logs that another broker wrote and this one only reads. */
@@ -42,24 +42,24 @@ export async function* walkBatches(file: DiskFile, pool: BufferPool, request: Wa
   let position = request.from
   let expectedOffset = request.minOffset
   let minEpoch = -1
-  let { isDense } = request
+  let { holesBelow } = request
   try {
     while (position < to) {
-      const rules: BatchRules = { expectedOffset, isDense, epochFor: null, minEpoch, maxEpoch: request.maxEpoch ?? null }
+      const rules: BatchRules = { expectedOffset, holesBelow, epochFor: null, minEpoch, maxEpoch: request.maxEpoch ?? null }
       const found = await batchAt(chunk, position, to, rules)
       if (typeof found === 'string') {
         const behind = await findBatch(file, pool, { from: position + 1, to, minOffset: expectedOffset })
         const endPosition = behind < 0 ? to : behind
         yield { kind: 'damage', position, endPosition, hasBatchesBehind: behind >= 0, reason: found, offset: expectedOffset }
         position = endPosition
-        isDense = false
+        holesBelow = Number.POSITIVE_INFINITY
         continue
       }
       yield { kind: 'batch', header: found, position, bytes: chunk.bytes, at: chunk.at(position) }
       position += found.sizeBytes
       expectedOffset = nextOffset(found)
       if (request.ignoresEpochs !== true) minEpoch = found.leaderEpoch
-      isDense = request.isDense
+      holesBelow = request.holesBelow
     }
   } finally {
     chunk.release()

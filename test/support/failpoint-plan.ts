@@ -1,4 +1,4 @@
-import type { FailpointName } from '../../src/core/failpoint.ts'
+import { FAILPOINT_NAMES, type FailpointName } from '../../src/core/failpoint.ts'
 
 /** Rounds of work within which each moment must come, unless the start or the stop brings it. */
 export const TURNS = 12
@@ -8,6 +8,7 @@ export const SETTINGS = { kafka: { 'offsets.topic.num.partitions': '2', 'offsets
 
 /** A broker with one replica does not come here by requests; `test/unit/storage/failpoints.test.ts` dies there with a log of its own. */
 export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
+  ...FAILPOINT_NAMES.filter((name) => name.startsWith('compaction.')),
   'checkpoint.lowered',
   'log.truncate.segment-removed',
   'log.truncate.cut',

@@ -344,7 +344,7 @@ export class PartitionWorld implements Stage {
       expected.map((batch) => [batch.header.baseOffset, batch.lastOffset, batch.header.leaderEpoch]),
     )
     if (this.sim.random.below(4) > 0) return
-    const known = { ...PARTITION, topicId: model.topicId, leaderEpoch: this.epoch, isCompacted: false }
+    const known = { ...PARTITION, topicId: model.topicId, leaderEpoch: this.epoch }
     const report = await this.#drive(
       validateLogs({ disk: this.disk, clock: this.sim.scheduler, codecs: this.codecs }, { folder: DATA_FOLDER, known: [known] }),
     )

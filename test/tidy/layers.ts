@@ -51,6 +51,8 @@ export const LAYERS: readonly Layer[] = [
     [
       'buffer-pool',
       'checkpoint',
+      'compaction/cleaner',
+      'compaction/swap',
       'epoch-checkpoint',
       'files',
       'identity',

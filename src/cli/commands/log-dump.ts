@@ -132,7 +132,12 @@ class Dump {
     const { pool } = this.#deps
     const baseOffset = parseSegmentFileName(basename(path))?.baseOffset ?? 0
     let expected = baseOffset
-    for await (const step of walkBatches(file, pool, { from: 0, to: file.sizeBytes, minOffset: baseOffset, isDense: false })) {
+    for await (const step of walkBatches(file, pool, {
+      from: 0,
+      to: file.sizeBytes,
+      minOffset: baseOffset,
+      holesBelow: Number.POSITIVE_INFINITY,
+    })) {
       if (this.#context.signal.aborted) return
       if (step.kind === 'damage') {
         const behind = step.hasBatchesBehind ? `the next whole batch begins at byte ${step.endPosition}` : 'no whole batch follows'

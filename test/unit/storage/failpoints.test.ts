@@ -46,7 +46,9 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 }
 
 test('every moment that only a log of its own comes to has a scenario', () => {
-  assert.deepEqual(Object.keys(SCENARIOS).sort(), [...IN_PROCESS_ONLY].sort())
+  // Compaction needs more of a log: `compaction/crash.test.ts`.
+  const others = [...IN_PROCESS_ONLY].filter((name) => !name.startsWith('compaction.'))
+  assert.deepEqual(Object.keys(SCENARIOS).sort(), others.sort())
 })
 
 for (const [name, { act, first, last }] of Object.entries(SCENARIOS)) {
