@@ -88,6 +88,8 @@ export class TxnIndex {
   #entries: AbortedTxnEntry[] | null = null
   #file: DiskFile | null = null
   #dirty = false
+  /** Entries that are in the file: all of them, but before the first write to a partition, when its folder is not there yet. */
+  #written = 0
 
   constructor(deps: { disk: Disk }, options: { path: string; baseOffset: number }) {
     this.#disk = deps.disk
@@ -118,6 +120,7 @@ export class TxnIndex {
       }
     }
     this.#entries = entries
+    this.#written = entries.length
     return entries
   }
 
@@ -127,11 +130,25 @@ export class TxnIndex {
     const previous = entries[entries.length - 1]
     const reason = implausible(entry, this.#baseOffset, previous)
     if (reason !== null) throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: this.sizeBytes, reason })
-    this.#file ??= this.#disk.openNow(this.path, 'write')
-    this.#file.writeNow([encodeTxnIndexEntry(entry)], this.sizeBytes)
-    this.#dirty = true
     entries.push(entry)
+    try {
+      this.#write(entries)
+    } catch (error) {
+      // The first batches of a partition make its folder once they are written, and the index follows with its sync.
+      if (systemCode(error) !== 'ENOENT') {
+        entries.pop()
+        throw error
+      }
+    }
+    this.#dirty = true
     return entries.length === 1
+  }
+
+  #write(entries: readonly AbortedTxnEntry[]): void {
+    this.#file ??= this.#disk.openNow(this.path, 'write')
+    for (; this.#written < entries.length; this.#written++) {
+      this.#file.writeNow([encodeTxnIndexEntry(entries[this.#written] as AbortedTxnEntry)], this.#written * TXN_INDEX_ENTRY_BYTES)
+    }
   }
 
   get sizeBytes(): number {
@@ -158,6 +175,7 @@ export class TxnIndex {
     const keep = this.#firstEndingAtOrAfter(offset)
     if (keep === entries.length) return
     entries.length = keep
+    this.#written = Math.min(this.#written, keep)
     if (keep === 0) return this.reset()
     this.#file ??= await this.#disk.open(this.path, 'write')
     await this.#file.truncate(keep * TXN_INDEX_ENTRY_BYTES)
@@ -169,10 +187,12 @@ export class TxnIndex {
     await this.close()
     await this.#disk.removeFile(this.path)
     this.#entries = []
+    this.#written = 0
   }
 
   async sync(): Promise<void> {
     if (!this.#dirty) return
+    this.#write(this.load())
     this.#dirty = false
     await this.#file?.datasync()
   }

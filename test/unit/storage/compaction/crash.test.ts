@@ -74,7 +74,7 @@ async function prepared(failpoint: Failpoint, clock: MovableClock) {
 }
 
 async function expectSound(disk: MemoryDisk, clock: MovableClock): Promise<void> {
-  const known = { topic: 't', partition: 0, topicId: TOPIC_ID, leaderEpoch: 100, isLazy: false }
+  const known = { topic: 't', partition: 0, topicId: TOPIC_ID, leaderEpoch: 100 }
   const report = await validateLogs({ disk, clock, codecs: CODECS }, { folder: DATA_FOLDER, known: [known] })
   assert.deepEqual(
     report.problems.filter(({ file }) => file !== 'meta.properties'),
