@@ -4,7 +4,15 @@ import { FAILPOINT_NAMES, type FailpointName } from '../../src/core/failpoint.ts
 export const TURNS = 12
 
 /** Small enough that a few rounds of work pass every step. */
-export const SETTINGS = { kafka: { 'offsets.topic.num.partitions': '2', 'offsets.topic.segment.bytes': '1024' } }
+export const SETTINGS = {
+  kafka: {
+    'offsets.topic.num.partitions': '2',
+    'offsets.topic.segment.bytes': '1024',
+    // Retention looks all the time.
+    'log.initial.task.delay.ms': '0',
+    'log.retention.check.interval.ms': '1',
+  },
+}
 
 /** A broker with one replica does not come here by requests; `test/unit/storage/failpoints.test.ts` dies there with a log of its own. */
 export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
@@ -13,7 +21,8 @@ export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
   'log.truncate.segment-removed',
   'log.truncate.cut',
   'log.reopen.epoch-raised',
-  'segment.remove.log-removed',
+  // Needs a disk that is full.
+  'segment.remove.emptied',
 ])
 
 /** The general moments mean many steps: each of the first ones is another file. */

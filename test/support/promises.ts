@@ -5,6 +5,8 @@ const PLAIN = 'plain'
 const NUMBERED = 'numbered'
 const KEYS = 'keys'
 const AGAIN = 'again'
+const SHORT = 'short'
+const CUT = 'cut'
 const GROUP = 'group'
 const KEY_COUNT = 5
 
@@ -25,6 +27,10 @@ export class Promises {
   #numbered = 0
   readonly #keys = Array.from({ length: KEY_COUNT }, () => ({ sent: 0, acked: 0 }))
   #again = { state: 'gone' as 'gone' | 'creating' | 'there' | 'deleting', life: 0, acked: new Map<number, string>() }
+  /** Retention takes all of it again: what stays is where it ends. */
+  #shortEnd = 0
+  /** Records, and the start that DeleteRecords was asked for and that it answered. */
+  readonly #cut = { acked: new Map<number, string>(), askedStart: 0, ackedStart: 0 }
   readonly #commits = { sent: 0, acked: 0 }
   #turn = 0
 
@@ -32,6 +38,8 @@ export class Promises {
   async begin(kafka: RawKafka): Promise<void> {
     await create(kafka, PLAIN, 2, { ...SMALL_SEGMENTS, 'cleanup.policy': 'delete' })
     await create(kafka, NUMBERED, 1, SMALL_SEGMENTS)
+    await create(kafka, SHORT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '0' })
+    await create(kafka, CUT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '-1' })
     await create(kafka, KEYS, 1, { ...SMALL_SEGMENTS, 'cleanup.policy': 'compact', 'min.cleanable.dirty.ratio': '0.01' })
   }
 
@@ -43,6 +51,8 @@ export class Promises {
       await this.#produceNumbered(kafka)
       await this.#produceKeys(kafka)
       await this.#commit(kafka)
+      await this.#produceShort(kafka)
+      await this.#produceCut(kafka)
       if (this.#turn % 3 === 0) await this.#makeAgain(kafka)
     }
   }
@@ -94,6 +104,24 @@ export class Promises {
     if (answer.topics[0]?.partitions[0]?.errorCode === CODE.none) this.#commits.acked = committedOffset
   }
 
+  async #produceShort(kafka: RawKafka): Promise<void> {
+    const { errorCode, baseOffset } = await kafka.produce(SHORT, 0, [{ value: `${this.#turn} ${'.'.repeat(200)}` }])
+    if (errorCode === CODE.none) this.#shortEnd = baseOffset + 1
+  }
+
+  async #produceCut(kafka: RawKafka): Promise<void> {
+    const cut = this.#cut
+    const value = `${this.#turn} ${'.'.repeat(400)}`
+    const { errorCode, baseOffset } = await kafka.produce(CUT, 0, [{ value }])
+    if (errorCode !== CODE.none) return
+    cut.acked.set(baseOffset, value)
+    cut.askedStart = Math.max(0, baseOffset - 3)
+    const partitions = [{ partitionIndex: 0, offset: cut.askedStart }]
+    const answer = await kafka.request('DeleteRecords', 2, { topics: [{ name: CUT, partitions }], timeoutMs: 30_000 })
+    const { errorCode: code = -1, lowWatermark = -1 } = answer.topics[0]?.partitions[0] ?? {}
+    if (code === CODE.none) cut.ackedStart = lowWatermark
+  }
+
   async #makeAgain(kafka: RawKafka): Promise<void> {
     const again = this.#again
     if (again.state !== 'gone') {
@@ -128,9 +156,27 @@ export class Promises {
     assert.deepEqual(numbers, [...numbers.keys()], 'numbered batches stand in their order, once')
     await this.#checkKeys(kafka)
     await this.#checkAgain(kafka, known.has(AGAIN))
+    await this.#checkShort(kafka)
+    await this.#checkCut(kafka)
     const committed = await committedOffset(kafka)
     const { acked, sent } = this.#commits
     assert.ok(committed >= acked && committed <= sent, `committed ${committed}, promised ${acked}, sent ${sent}`)
+  }
+
+  async #checkShort(kafka: RawKafka): Promise<void> {
+    const { errorCode, baseOffset } = await kafka.produce(SHORT, 0, [{ value: 'after' }])
+    assert.equal(errorCode, CODE.none)
+    assert.ok(baseOffset >= this.#shortEnd, `${SHORT} goes on at ${baseOffset}, it ended at ${this.#shortEnd}`)
+    this.#shortEnd = baseOffset + 1
+  }
+
+  async #checkCut(kafka: RawKafka): Promise<void> {
+    const { acked, askedStart, ackedStart } = this.#cut
+    const read = new Map((await kafka.readAll(CUT, 0)).map(({ offset, value }) => [offset, value]))
+    for (const offset of read.keys()) assert.ok(offset >= ackedStart, `${CUT} shows offset ${offset}, deleted up to ${ackedStart}`)
+    for (const [offset, value] of acked) {
+      if (offset >= askedStart) assert.equal(read.get(offset), value, `${CUT} at ${offset}`)
+    }
   }
 
   async #checkKeys(kafka: RawKafka): Promise<void> {

@@ -27,10 +27,11 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'checkpoint.lowered': truncates,
   'log.truncate.segment-removed': truncates,
   'log.truncate.cut': truncates,
-  'segment.remove.log-removed': {
-    act: async ({ log, manager }) => {
+  'segment.remove.emptied': {
+    act: async ({ log, disk }) => {
+      disk.fail({ operation: 'write', times: Number.POSITIVE_INFINITY, effect: { kind: 'error', code: 'ENOSPC' } })
       log.advanceLogStart(CUT)
-      await manager.checkpoint()
+      await log.deleteBelow(CUT, { isStartSaved: false })
     },
     first: CUT,
     last: RECORDS - 1,
