@@ -6,7 +6,7 @@ import { byLane, seedOr } from '../support/lane.ts'
 import { LOG_COMMANDS, LogUnderTest, newLogModel } from '../support/log-commands.ts'
 
 /**
- * The log against a plain list of records: random appends, reads, deletions, retention, stops, crashes, power cuts and
+ * The log against a plain list of records: random appends, reads, deletions, retention, compaction, stops, crashes, power cuts and
  * changes of the settings, shrunk to the shortest run that fails.
  */
 const RUNS = byLane({ quick: 80, ci: 600, full: 20_000 })

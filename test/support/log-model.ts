@@ -16,12 +16,15 @@ export interface ModelSegment {
   readonly sizeBytes: number
 }
 
-/** A log told plainly: a list of records, and where it starts. */
+/** A log told plainly: a list of records, where it starts, and what the settings allow to be missing. */
 export class LogModel {
   config: LogConfig
   /** Every record ever appended that a crash did not take, by offset. */
   records: ModelRecord[] = []
   start = 0
+  /** When a tombstone that compaction saw as the last word on its key may go. */
+  readonly #horizonMs = new Map<number, number>()
+  readonly #mayBeGone = new Set<number>()
   /** Everything below was acknowledged. */
   acknowledged = 0
   /** Something was acknowledged before its sync, as the settings then were: a power cut may take it. */
@@ -52,22 +55,49 @@ export class LogModel {
     this.isLossy = false
   }
 
-  /** Where retention leaves the log's start: the oldest segments go while a limit is exceeded, the active one too. */
-  retained(segments: readonly ModelSegment[], nowMs: number): number {
+  /**
+   * Where retention may leave the log's start: the oldest segments go while a limit is exceeded, the active one too. Of a segment that
+   * compaction emptied nobody knows how old it is.
+   */
+  retained(segments: readonly ModelSegment[], found: readonly ModelRecord[], nowMs: number): { least: number; most: number } {
     const { isDeleted, retentionMs, retentionBytes } = this.config
-    if (!isDeleted) return this.start
-    let start = this.start
+    const starts = { least: this.start, most: this.start }
+    if (!isDeleted) return starts
     let bytes = segments.reduce((sum, each) => sum + each.sizeBytes, 0)
-    for (const segment of segments) {
-      const inside = this.records.slice(segment.baseOffset, segment.nextOffset)
+    let isCertain = true
+    for (const { baseOffset, nextOffset, sizeBytes } of segments) {
+      const inside = found.filter(({ offset }) => offset >= baseOffset && offset < nextOffset)
       const newestMs = inside.reduce((newest, each) => Math.max(newest, each.timestampMs), -1)
       const isOld = retentionMs >= 0 && nowMs - newestMs > retentionMs
-      const isMuch = retentionBytes >= 0 && bytes - segment.sizeBytes >= retentionBytes
-      if (segment.sizeBytes === 0 || (!isOld && !isMuch)) break
-      bytes -= segment.sizeBytes
-      start = Math.max(start, segment.nextOffset)
+      const isMuch = retentionBytes >= 0 && bytes - sizeBytes >= retentionBytes
+      const isGone = nextOffset <= this.start
+      if (sizeBytes === 0 || (!isOld && !isMuch && !isGone)) break
+      isCertain &&= isMuch || isGone || inside.length > 0
+      bytes -= sizeBytes
+      starts.most = Math.max(starts.most, nextOffset)
+      if (isCertain) starts.least = starts.most
     }
-    return start
+    return starts
+  }
+
+  /** Compaction went over [start, end) from one time to another: all but the last record of each key may be gone from there. */
+  compacted(end: number, fromMs: number, toMs: number): void {
+    const last = this.#lastOf(end)
+    for (const record of this.records.slice(this.start, end)) {
+      const isReplaced = (last.get(record.key) as number) > record.offset
+      const horizonMs = this.#horizonMs.get(record.offset) ?? fromMs + this.config.deleteRetentionMs
+      if (!isReplaced && record.value === null) this.#horizonMs.set(record.offset, horizonMs)
+      if (isReplaced || (record.value === null && toMs >= horizonMs)) this.#mayBeGone.add(record.offset)
+    }
+  }
+
+  /** After a pass over [start, end) nothing that a later record replaced is left there. */
+  expectCompact(found: readonly ModelRecord[], end: number): void {
+    const last = this.#lastOf(end)
+    for (const { offset, key } of found) {
+      if (offset >= end) continue
+      assert.equal(last.get(key), offset, `offset ${offset} is left, but ${last.get(key)} replaced it`)
+    }
   }
 
   /** What was read from the log's start to its end. */
@@ -75,10 +105,16 @@ export class LogModel {
     const byOffset = new Map(found.map((record) => [record.offset, record]))
     for (const record of this.records.slice(this.start, highWatermark)) {
       const read = byOffset.get(record.offset)
-      assert.ok(read !== undefined, `the record at ${record.offset} is missing`)
-      assert.deepEqual(read, record)
+      if (read === undefined) assert.ok(this.#mayBeGone.has(record.offset), `the record at ${record.offset} is missing`)
+      else assert.deepEqual(read, record)
       byOffset.delete(record.offset)
     }
     assert.deepEqual([...byOffset.keys()], [], 'records were read that were never there')
+  }
+
+  #lastOf(end: number): Map<string, number> {
+    const last = new Map<string, number>()
+    for (const { key, offset } of this.records.slice(this.start, end)) last.set(key, offset)
+    return last
   }
 }
