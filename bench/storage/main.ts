@@ -1,56 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SystemClock } from '../../src/core/clock.ts'
-import { SILENT } from '../../src/core/logger.ts'
-import { NodeHost } from '../../src/io/host.ts'
-import { NodeDisk } from '../../src/io/node-disk.ts'
 import { readBatchHeader } from '../../src/record/batch.ts'
-import { buildBatch } from '../../src/record/builder.ts'
-import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
-import type { LogConfig } from '../../src/storage/types.ts'
+import { manyPartitions } from './many.ts'
+import { batchOf, openLog, openManager } from './setup.ts'
 
 /**
- * Speed of the log alone, without a door: `node dist/bench/storage/main.js [seconds] [small|bulk]`. Every acknowledgement comes after its sync.
+ * Speed of the log alone, without a door: `node dist/bench/storage/main.js [seconds] [small|bulk|many]`. Every acknowledgement comes after its sync.
  * Recovery and cold reads are from the page cache, so they show what the code costs and not what the device does.
  */
-const CONFIG: LogConfig = {
-  segmentBytes: 256 * 1024 * 1024,
-  segmentMs: 604_800_000,
-  segmentJitterMs: 0,
-  indexIntervalBytes: 4096,
-  indexMaxBytes: 10 * 1024 * 1024,
-  flushMessages: 1,
-  flushMs: Number.MAX_SAFE_INTEGER,
-  maxMessageBytes: 1024 * 1024,
-  timestampType: 'CreateTime',
-  isDeleted: true,
-  isCompacted: false,
-  retentionMs: -1,
-  retentionBytes: -1,
-  fileDeleteDelayMs: 60_000,
-  deleteRetentionMs: 86_400_000,
-  minCleanableDirtyRatio: 0.5,
-  minCompactionLagMs: 0,
-  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
-  cleanerIntervalMs: 0,
-}
-
-function batchOf(records: number, valueBytes: number): Buffer {
-  const value = Buffer.alloc(valueBytes, 'x')
-  return buildBatch(Array.from({ length: records }, () => ({ key: null, value, timestampMs: Date.now() })))
-}
-
-function openManager(dataFolder: string): Promise<LogManager> {
-  const disk = new NodeDisk({ poolSize: Number(process.env.UV_THREADPOOL_SIZE ?? 4) })
-  return LogManager.open({ disk, clock: new SystemClock(), log: SILENT, host: NodeHost.open() }, { dataFolder })
-}
-
-function openLog(manager: LogManager, partition: number): Promise<PartitionLog> {
-  return manager.open({ topic: 'bench', partition, topicId: 'AAAAAAAAQACAAAAAAAAAAQ', config: CONFIG, maxEpoch: null })
-}
-
 async function produce(log: PartitionLog, template: Buffer, untilMs: number, latencies: number[]): Promise<number> {
   let count = 0
   for (let now = performance.now(); now < untilMs; ) {
@@ -123,9 +82,12 @@ async function timed(name: string, bytes: number, work: () => Promise<unknown>):
 async function main(): Promise<void> {
   const seconds = Number(process.argv[2] ?? 3)
   const only = process.argv[3] ?? ''
+  const journalFrom = Number(process.env['JOURNAL_FROM'] ?? 8)
   const folder = await mkdtemp(join(tmpdir(), 'moonmq-bench-'))
   try {
-    let manager = await openManager(folder)
+    if (only === '' || only === 'many') await manyPartitions(folder)
+    if (only === 'many') return
+    let manager = await openManager(folder, { groupCommit: { journalFrom } })
     const logs = await Promise.all([0, 1, 2, 3].map((partition) => openLog(manager, partition)))
     const first = logs[0] as PartitionLog
     const small = batchOf(1, 1024)

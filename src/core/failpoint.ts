@@ -45,6 +45,13 @@ const FAILPOINTS = {
   'recovery.segment-synced': 'recovery made one segment durable, later ones were not looked at',
   'stop.logs-closed': 'every log was closed in order, their ends are not saved',
   'stop.marker-written': 'the marker of a stop in order is there, the lock too',
+  'journal.prepared': 'the journal was made, durably, nothing was written to it',
+  'journal.written': 'a frame is in the journal and not synced',
+  'journal.synced': 'a frame is durable in the journal and nobody was told',
+  'journal.turned': 'an area of the journal is about to be overwritten',
+  'journal.forgotten': 'the journal no longer speaks of a log that is about to be cut, which is whole',
+  'journal.replayed': 'a start wrote and synced what the journal held, the journal is there',
+  'journal.removed': 'the journal is gone, the directory is not synced',
   'metadata.snapshot-written': 'the metadata snapshot is there, older ones are not removed',
 } as const
 

@@ -1,14 +1,25 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import { type Counter, type Histogram, type Metrics, NO_METRICS } from '../core/counters.ts'
+import type { Journal, JournalItem } from './journal.ts'
+import type { JournalOwner } from './journal-format.ts'
+import { JournalRounds, type RoundsHost, type SmallFile } from './journal-rounds.ts'
 
 /** A file with bytes that are to become durable. What it belongs to learns from `synced` how far that got. */
 export interface SyncTarget {
   /** Offset below which everything is in the file. */
   readonly writtenOffset: number
+  /** It is about to be closed: neither its file nor the journal may say anything of it any more. */
+  readonly isStopped: boolean
+  /** Bytes that the journal would have to hold in place of a sync; infinite when they are too many. */
+  readonly journalBytes: number
+  /** What was written since the last sync, or since this was called last. */
+  takeForJournal(): JournalItem
   /** Makes what is in the file now durable, its size and its names included. */
   sync(): Promise<void>
-  /** Everything below `offset` is durable. Called in the order of the syncs of this file. */
+  /** Everything below `offset` is durable in the file. Called in the order of the syncs of this file. */
   synced(offset: number): void
+  /** Everything below `offset` is durable, in the file or in the journal. */
+  journaled(offset: number): void
   /** The sync failed: nothing may be said of bytes written since the last good one. No further sync of this target follows. */
   failed(error: unknown): void
 }
@@ -25,9 +36,11 @@ export interface GroupCommitOptions {
   readonly lingerMs: number
   /** Reports that end the wait early. */
   readonly maxWaiters: number
+  /** So many files that wait at the same time go to the journal, if there is one; 0: none ever does. */
+  readonly journalFrom: number
 }
 
-export const DEFAULT_GROUP_COMMIT: GroupCommitOptions = { maxSyncs: 4, lingerMs: 0, maxWaiters: 64 }
+export const DEFAULT_GROUP_COMMIT: GroupCommitOptions = { maxSyncs: 4, lingerMs: 0, maxWaiters: 64, journalFrom: 8 }
 
 type State = 'lingering' | 'queued' | 'syncing'
 
@@ -36,6 +49,8 @@ interface Slot {
   state: State
   /** Reported again while its sync ran. */
   again: boolean
+  /** The journal does not do: its own file is wanted durable. */
+  isForFile: boolean
   reports: number
   timer: Timer | null
 }
@@ -43,7 +58,8 @@ interface Slot {
 /**
  * Decides which sync makes which bytes durable, for the whole data folder (DESIGN D5). Logs say "this file is written up to here";
  * each file has at most one sync in flight, and all that is reported meanwhile shares the next one. Nothing but this class calls for
- * a sync on the way of a request, so a journal shared by all partitions can take its place.
+ * a sync on the way of a request. When many files wait, each with few bytes, these go to the journal, where one sync makes them all
+ * durable, and the files follow in the background.
  *
  * It also runs the writers: what all connections queue in one turn of the event loop is written at the end of that turn, one
  * gathering write for each log.
@@ -52,17 +68,25 @@ export class GroupCommit {
   readonly #clock: Clock
   readonly #options: GroupCommitOptions
   readonly #slots = new Map<SyncTarget, Slot>()
+  /** Wait for a sync of their file. */
   readonly #queue: Slot[] = []
+  readonly #rounds: JournalRounds<Slot> | null
+  /** Reports are being gathered; what to sync is decided once all are there. */
+  #isGathering = false
   #running = 0
   readonly #writers = new Set<QueuedWriter>()
   #isWriteDue = false
   readonly #syncs: Counter
   readonly #syncSeconds: Histogram
+  readonly #frames: Counter
 
-  constructor(deps: { clock: Clock; metrics?: Metrics }, options: GroupCommitOptions = DEFAULT_GROUP_COMMIT) {
+  constructor(deps: { clock: Clock; metrics?: Metrics; journal?: Journal }, options: GroupCommitOptions = DEFAULT_GROUP_COMMIT) {
     this.#clock = deps.clock
     this.#options = options
-    const metrics = deps.metrics ?? NO_METRICS
+    const { journal, metrics = NO_METRICS } = deps
+    const fromFiles = options.journalFrom
+    this.#rounds = journal === undefined || fromFiles === 0 ? null : new JournalRounds(journal, { fromFiles }, this.#roundsHost())
+    this.#frames = metrics.counter('moonmq_journal_frames_total')
     this.#syncs = metrics.counter('moonmq_fsync_total')
     this.#syncSeconds = metrics.histogram('moonmq_fsync_duration_seconds')
   }
@@ -99,15 +123,69 @@ export class GroupCommit {
     if (slot?.state === 'lingering') this.#enqueue(slot)
   }
 
+  /** Like `hurry`, and the journal does not do: the file itself is to be durable. */
+  hurryFile(target: SyncTarget): void {
+    this.#gather(() => {
+      this.report(target)
+      const slot = this.#slots.get(target)
+      if (slot === undefined) return
+      slot.isForFile = true
+      if (slot.state === 'lingering') this.#enqueue(slot)
+      else if (this.#rounds?.giveBack(slot) === true) this.#toFile(slot)
+    })
+  }
+
+  /** Makes a small file durable: in the journal when many want something, else by writing it. */
+  async save(file: SmallFile): Promise<void> {
+    if (this.#rounds === null) await file.store()
+    else await this.#rounds.save(file)
+  }
+
+  /** Makes what the journal says of a log void, durably. Whatever of it was not in the log's files must be there before. */
+  async forget(owner: JournalOwner): Promise<void> {
+    await this.#rounds?.forget(owner)
+  }
+
+  /** A file that the journal stood in for is durable up to `upTo`, or is not needed any more. */
+  release(member: SyncTarget | SmallFile, upTo: number): void {
+    this.#rounds?.release(member, upTo)
+  }
+
+  /** Syncs, in the background, every file that the journal stands in for. */
+  drain(): void {
+    this.#rounds?.drainAll()
+  }
+
+  /** Many logs are open: sooner or later the journal is wanted. */
+  prepareJournal(): void {
+    this.#rounds?.prepare()
+  }
+
+  /** Every log is closed. Removes the journal when nothing in it is needed. */
+  async close(): Promise<void> {
+    await this.#rounds?.close()
+  }
+
   readonly #writeAll = (): void => {
     this.#isWriteDue = false
     const writers = [...this.#writers]
     this.#writers.clear()
-    for (const writer of writers) writer.writeQueued()
+    this.#gather(() => {
+      for (const writer of writers) writer.writeQueued()
+    })
+  }
+
+  /** Nothing is begun while `work` reports one file after another. */
+  #gather(work: () => void): void {
+    const wasGathering = this.#isGathering
+    this.#isGathering = true
+    work()
+    this.#isGathering = wasGathering
+    this.#start()
   }
 
   #begin(target: SyncTarget): void {
-    const slot: Slot = { target, state: 'queued', again: false, reports: 1, timer: null }
+    const slot: Slot = { target, state: 'queued', again: false, isForFile: false, reports: 1, timer: null }
     this.#slots.set(target, slot)
     if (this.#options.lingerMs > 0 && this.#options.maxWaiters > 1) {
       slot.state = 'lingering'
@@ -119,11 +197,23 @@ export class GroupCommit {
     slot.timer?.cancel()
     slot.timer = null
     slot.state = 'queued'
-    this.#queue.push(slot)
-    this.#startMore()
+    if (this.#rounds === null || !this.#rounds.take(slot)) this.#queue.push(slot)
+    this.#start()
   }
 
-  #startMore(): void {
+  #toFile(slot: Slot): void {
+    slot.state = 'queued'
+    this.#queue.push(slot)
+    this.#start()
+  }
+
+  #start(): void {
+    if (this.#isGathering) return
+    if (this.#rounds !== null) {
+      this.#isGathering = true
+      this.#rounds.start()
+      this.#isGathering = false
+    }
     while (this.#running < this.#options.maxSyncs) {
       const slot = this.#queue.shift()
       if (slot === undefined) return
@@ -137,28 +227,69 @@ export class GroupCommit {
     const { target } = slot
     slot.state = 'syncing'
     slot.again = false
+    slot.isForFile = false
     slot.reports = 0
     const upTo = target.writtenOffset
     const startedMs = this.#clock.monotonicMs()
     try {
       await target.sync()
     } catch (error) {
-      this.#end(slot)
+      this.#running--
       this.#slots.delete(target)
       target.failed(error)
+      this.#fileEnded(target)
       return
     }
-    this.#syncs.add()
-    this.#syncSeconds.observe((this.#clock.monotonicMs() - startedMs) / 1000)
-    this.#end(slot)
-    if (slot.again) this.#enqueue(slot)
-    else this.#slots.delete(target)
+    this.#synced(startedMs)
+    this.#running--
+    this.#gather(() => this.#ended(slot))
     target.synced(upTo)
+    this.#fileEnded(target)
   }
 
-  #end(slot: Slot): void {
+  #fileEnded(target: SyncTarget): void {
+    this.#rounds?.fileEnded(target)
+    this.#start()
+  }
+
+  #synced(startedMs: number): void {
+    this.#syncs.add()
+    this.#syncSeconds.observe((this.#clock.monotonicMs() - startedMs) / 1000)
+  }
+
+  #ended(slot: Slot): void {
     slot.state = 'queued'
-    this.#running--
-    this.#startMore()
+    if (slot.again || slot.isForFile) this.#enqueue(slot)
+    else this.#slots.delete(slot.target)
+  }
+
+  #roundsHost(): RoundsHost<Slot> {
+    return {
+      toFile: (slot) => this.#toFile(slot),
+      began: (slot) => {
+        slot.state = 'syncing'
+        slot.again = false
+        slot.reports = 0
+        return slot.target.writtenOffset
+      },
+      ended: (slots, upTo, startedMs) => {
+        this.#synced(startedMs)
+        this.#frames.add()
+        this.#gather(() => {
+          for (const [index, slot] of slots.entries()) {
+            slot.target.journaled(upTo[index] as number)
+            this.#ended(slot)
+          }
+        })
+      },
+      failed: (slots, error) => {
+        for (const { target } of slots) this.#slots.delete(target)
+        for (const { target } of slots) target.failed(error)
+      },
+      syncFile: (target) => this.hurryFile(target),
+      busy: () => this.#running + this.#queue.length,
+      start: () => this.#start(),
+      monotonicMs: () => this.#clock.monotonicMs(),
+    }
   }
 }

@@ -307,6 +307,7 @@ async function readEnd(deps: LoadDeps, options: Loading, active: Segment, epochs
     active.nextOffset = scan.nextOffset
     active.writtenOffset = scan.nextOffset
     active.syncedOffset = scan.nextOffset
+    active.storedOffset = scan.nextOffset
     active.bytesSinceIndexEntry = active.sizeBytes - from
     return true
   } finally {

@@ -3,12 +3,14 @@ import type { MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { GroupCommit } from './group-commit.ts'
+import type { JournalOwner } from './journal-format.ts'
 import { OffsetWaiters } from './offset-waiters.ts'
 import type { Segment } from './segment.ts'
-import { SegmentTarget } from './segment-target.ts'
+import { SegmentTarget, type SegmentTargetHost } from './segment-target.ts'
 import type { LogConfig } from './types.ts'
 
 export interface DurabilityHost {
+  readonly owner: JournalOwner
   config(): LogConfig
   /** The durable offset, and with it the high watermark, moved. */
   advanced(): void
@@ -20,7 +22,8 @@ const NO_TIMER_FROM_MS = 2 ** 31
 
 /**
  * How far a log is written, synced and durable, and who waits for it (DESIGN section 5). Synced is the end of the oldest segment that
- * has bytes which are not: a newer file may be on disk before an older one, and does not count until that follows.
+ * has bytes which are not: a newer file may be on disk before an older one, and does not count until that follows. Synced bytes are in
+ * the segments' files or in the journal; stored ones, and only these may a recovery point cover, are in the files.
  */
 export class LogDurability {
   readonly #clock: Clock
@@ -28,14 +31,19 @@ export class LogDurability {
   readonly #commit: GroupCommit
   readonly #host: DurabilityHost
   readonly #targets = new Map<Segment, SegmentTarget>()
-  /** Segments with bytes that are not synced, oldest first; the active one is the last. */
-  #unsynced: Segment[] = []
+  /** Of files that were closed before all that the journal holds of them was in them: recovery must see to it first. */
+  #left: SegmentTarget[] = []
+  /** Segments with bytes that are not stored, oldest first; the active one is the last. */
+  #unstored: Segment[] = []
   #written = 0
+  #stored = 0
   #synced = 0
   #durable = 0
   #highWatermark = 0
   /** Somebody waits for a sync up to here, whatever the flush setting says. */
   #syncWanted = 0
+  /** Somebody waits for the files to have everything up to here. */
+  #storeWanted = 0
   /** Offsets below it were part of a sync that was asked for by count. */
   #countedOffset = 0
   #flushTimer: Timer | null = null
@@ -43,12 +51,30 @@ export class LogDurability {
   #isStopped = false
   readonly #durableWaiters = new OffsetWaiters()
   readonly #syncWaiters = new OffsetWaiters()
+  readonly #storeWaiters = new OffsetWaiters()
+
+  readonly #targetHost: SegmentTargetHost
 
   constructor(deps: { clock: Clock; disk: Disk; commit: GroupCommit; failpoint: Failpoint }, host: DurabilityHost) {
     this.#clock = deps.clock
     this.#deps = deps
     this.#commit = deps.commit
     this.#host = host
+    const isCurrent = (target: SegmentTarget) => this.#targets.get(target.segment) === target
+    this.#targetHost = {
+      owner: host.owner,
+      syncedOffset: () => this.#synced,
+      stored: (target, offset) => {
+        // The log failed, or was opened anew, while this sync ran: it no longer speaks for these files.
+        if (isCurrent(target)) this.#segmentStored(target, offset)
+      },
+      synced: (target, offset) => {
+        if (isCurrent(target)) this.#segmentSynced(target, offset)
+      },
+      failed: (target, error) => {
+        if (isCurrent(target)) this.#host.failed(error)
+      },
+    }
   }
 
   get writtenOffset(): number {
@@ -59,6 +85,11 @@ export class LogDurability {
     return this.#synced
   }
 
+  /** Everything below is durable in the segments' own files. */
+  get storedOffset(): number {
+    return this.#stored
+  }
+
   get durableOffset(): number {
     return this.#durable
   }
@@ -67,27 +98,33 @@ export class LogDurability {
     return this.#highWatermark
   }
 
-  /** The log was opened: everything below `endOffset` is durable. */
+  /** The log was opened: everything below `endOffset` is durable in the files. */
   restart(active: Segment, endOffset: number): void {
-    this.#targets.clear()
+    this.abandon()
     this.#isStopped = false
-    this.#unsynced = [active]
+    this.#unstored = [active]
     this.#written = endOffset
+    this.#stored = endOffset
     this.#synced = endOffset
     this.#durable = endOffset
     this.#highWatermark = endOffset
     this.#syncWanted = 0
+    this.#storeWanted = 0
     this.#countedOffset = endOffset
   }
 
   began(segment: Segment): void {
-    this.#unsynced.push(segment)
+    this.#unstored.push(segment)
   }
 
-  wrote(segment: Segment, endOffset: number): void {
+  wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void {
     this.#written = endOffset
+    const target = this.#target(segment)
+    target.wrote(parts, bytes)
+    const isStoreWanted = this.#storeWanted > this.#stored
+    if (isStoreWanted) this.#commit.hurryFile(target)
     if (this.#host.config().flushMessages === 1 || this.#syncWanted > this.#synced) {
-      this.#commit.report(this.#target(segment))
+      if (!isStoreWanted) this.#commit.report(target)
       return
     }
     this.#syncLater(segment)
@@ -100,7 +137,7 @@ export class LogDurability {
     this.#flushTimer?.cancel()
     this.#flushTimer = null
     if (this.#host.config().flushMessages === 1) this.#syncAll()
-    else this.#syncLater(this.#unsynced[this.#unsynced.length - 1] as Segment)
+    else this.#syncLater(this.#unstored[this.#unstored.length - 1] as Segment)
   }
 
   whenDurable(offset: number): Promise<void> {
@@ -115,6 +152,17 @@ export class LogDurability {
     return this.#syncWaiters.wait(offset, this.#synced)
   }
 
+  /** Like `whenSynced`, and the journal does not do. */
+  whenStored(offset: number): Promise<void> {
+    if (offset > this.#stored && !this.#isStopped) {
+      this.#storeWanted = Math.max(this.#storeWanted, offset)
+      for (const segment of this.#unstored) {
+        if (segment.baseOffset < offset && segment.writtenOffset > segment.storedOffset) this.#commit.hurryFile(this.#target(segment))
+      }
+    }
+    return this.#storeWaiters.wait(offset, this.#stored)
+  }
+
   /** Nobody waits any longer; syncs that still run are not believed. */
   stop(refusal: MoonMQError): void {
     this.#isStopped = true
@@ -123,11 +171,26 @@ export class LogDurability {
     this.forget()
     this.#durableWaiters.fail(refusal)
     this.#syncWaiters.fail(refusal)
+    this.#storeWaiters.fail(refusal)
   }
 
   /** The files are about to be closed: whatever a running sync says of them does not count. */
   forget(): void {
+    for (const target of this.#targets.values()) {
+      target.stop()
+      this.#left.push(target)
+    }
     this.#targets.clear()
+  }
+
+  /** What the journal holds of the log is not needed: recovery made everything durable, or the log is deleted. */
+  abandon(): void {
+    this.forget()
+    for (const target of this.#left) {
+      target.isNeeded = false
+      this.#commit.release(target, Number.POSITIVE_INFINITY)
+    }
+    this.#left = []
   }
 
   /** With another flush setting durable means written, and the sync comes by count or by time. */
@@ -147,7 +210,7 @@ export class LogDurability {
 
   #syncAll(): void {
     if (this.#isStopped) return
-    for (const segment of this.#unsynced) {
+    for (const segment of this.#unstored) {
       if (segment.writtenOffset > segment.syncedOffset) this.#commit.hurry(this.#target(segment))
     }
   }
@@ -155,40 +218,52 @@ export class LogDurability {
   #target(segment: Segment): SegmentTarget {
     let target = this.#targets.get(segment)
     if (target === undefined) {
-      target = new SegmentTarget(this.#deps, segment, {
-        synced: (which, offset) => this.#segmentSynced(which, offset),
-        failed: (which, error) => {
-          if (this.#targets.get(which.segment) === which) this.#host.failed(error)
-        },
-      })
+      target = new SegmentTarget(this.#deps, segment, this.#targetHost)
       this.#targets.set(segment, target)
     }
     return target
   }
 
-  #segmentSynced(target: SegmentTarget, offset: number): void {
+  #segmentStored(target: SegmentTarget, offset: number): void {
     const { segment } = target
-    // The log failed, or was opened anew, while this sync ran: it no longer speaks for these files.
-    if (this.#targets.get(segment) !== target) return
+    segment.storedOffset = Math.max(segment.storedOffset, offset)
     segment.syncedOffset = Math.max(segment.syncedOffset, offset)
-    if (segment.isPinned && segment.syncedOffset === segment.nextOffset) {
+    if (segment.isPinned && segment.storedOffset === segment.nextOffset) {
       segment.isPinned = false
       segment.log.release()
     }
+    this.#commit.release(target, offset)
+    this.#moveStored()
     this.#moveSynced()
   }
 
-  #moveSynced(): void {
-    let first = this.#unsynced[0] as Segment
-    while (this.#unsynced.length > 1 && first.syncedOffset === first.nextOffset) {
-      this.#unsynced.shift()
+  #segmentSynced({ segment }: SegmentTarget, offset: number): void {
+    segment.syncedOffset = Math.max(segment.syncedOffset, offset)
+    this.#moveSynced()
+  }
+
+  #moveStored(): void {
+    let first = this.#unstored[0] as Segment
+    while (this.#unstored.length > 1 && first.storedOffset === first.nextOffset) {
+      this.#unstored.shift()
       this.#targets.delete(first)
-      first = this.#unsynced[0] as Segment
+      first = this.#unstored[0] as Segment
     }
-    if (first.syncedOffset <= this.#synced) return
-    this.#synced = first.syncedOffset
-    this.#syncWaiters.reached(this.#synced)
-    this.#advance(this.#synced)
+    if (first.storedOffset <= this.#stored) return
+    this.#stored = first.storedOffset
+    this.#storeWaiters.reached(this.#stored)
+  }
+
+  #moveSynced(): void {
+    let synced = this.#synced
+    for (const segment of this.#unstored) {
+      synced = segment.syncedOffset
+      if (synced < segment.nextOffset) break
+    }
+    if (synced <= this.#synced) return
+    this.#synced = synced
+    this.#syncWaiters.reached(synced)
+    this.#advance(synced)
   }
 
   /** One replica: the high watermark follows what is durable at once. */

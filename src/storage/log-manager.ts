@@ -3,6 +3,7 @@ import { type Metrics, NO_METRICS } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
+import { type Random, SystemRandom } from '../core/random.ts'
 import { Semaphore } from '../core/semaphore.ts'
 import { Serial } from '../core/serial.ts'
 import type { Resource, TopicPartition } from '../core/types.ts'
@@ -18,6 +19,8 @@ import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, write
 import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
+import { Journal } from './journal.ts'
+import { discardJournal, ownerKey, type Replayed, replayJournal } from './journal-replay.ts'
 import { folderTopicId } from './load.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { DirectorySyncs, makeLogFolder } from './log-folder.ts'
@@ -38,6 +41,7 @@ export interface LogManagerDeps {
   /** Absent: records are looked into on the event loop. */
   readonly inflater?: Inflater
   readonly failpoint?: Failpoint
+  readonly random?: Random
 }
 
 export interface LogManagerOptions {
@@ -50,6 +54,8 @@ export interface LogManagerOptions {
   /** Memory kept for reading files. */
   readonly poolBytes?: number
   readonly groupCommit?: Partial<GroupCommitOptions>
+  /** Size of each of the two areas of the journal. */
+  readonly journalAreaBytes?: number
   /** How long and how many idempotent producers a partition remembers. */
   readonly producers?: Partial<ProducerStateOptions>
   /** How often recovery points are saved, and so how much recovery reads after a crash. */
@@ -79,7 +85,10 @@ const DEFAULTS = {
   tailBytesPerLog: 16 * 1024 * 1024,
   poolBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 60_000,
+  journalAreaBytes: 16 * 1024 * 1024,
 }
+/** With so many logs open the journal is made before it is wanted for the first time. */
+const JOURNAL_FROM_LOGS = 64
 /** Logs that are opened, or closed, at the same time. */
 const PARALLEL = 16
 const MAX_LOCK_BYTES = 4096
@@ -100,6 +109,8 @@ export class LogManager implements Resource {
   readonly #hadPowerCut: boolean
   /** A partition without a saved start begins at 0. */
   readonly #areStartsKnown: boolean
+  /** By the journal: everything below was acknowledged. */
+  readonly #acknowledged: ReadonlyMap<string, number>
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
   /** Last known offsets by topic id and partition, of logs that are not open too. */
@@ -132,6 +143,7 @@ export class LogManager implements Resource {
       points: readonly PartitionOffset[]
       starts: readonly PartitionOffset[]
       areStartsKnown: boolean
+      replayed: Replayed
     },
   ) {
     this.#deps = deps
@@ -142,10 +154,15 @@ export class LogManager implements Resource {
     this.wasClean = found.wasClean
     this.#hadPowerCut = found.hadPowerCut
     this.#areStartsKnown = found.areStartsKnown
+    this.#acknowledged = found.replayed.acknowledged
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
     for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
-    const { disk, clock, log } = deps
-    const failpoint = deps.failpoint ?? NO_FAILPOINT
+    const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
+    const journal = new Journal(
+      { disk, clock, log, random, failpoint },
+      { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
+    )
+    journal.isKept = found.replayed.isKept
     this.#reopener = new Reopener({ disk, clock, log, failpoint })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
     const codecs = deps.codecs ?? new Codecs({ loader: new NodeLoader() })
@@ -154,7 +171,7 @@ export class LogManager implements Resource {
       clock,
       log,
       handles: new HandleCache(deps, { maxOpen: options.maxOpenFiles ?? DEFAULTS.maxOpenFiles }),
-      commit: new GroupCommit({ clock, metrics: deps.metrics ?? NO_METRICS }, { ...DEFAULT_GROUP_COMMIT, ...options.groupCommit }),
+      commit: new GroupCommit({ clock, metrics: deps.metrics ?? NO_METRICS, journal }, { ...DEFAULT_GROUP_COMMIT, ...options.groupCommit }),
       pool: new BufferPool({ maxKeptBytes: options.poolBytes ?? DEFAULTS.poolBytes }),
       tailMemory: new TailMemory({
         maxBytes: options.tailBytes ?? DEFAULTS.tailBytes,
@@ -200,7 +217,8 @@ export class LogManager implements Resource {
       const isUnsure = marker === null && (holder === null || !isRecovered)
       const hadPowerCut = options.hadPowerCut ?? isUnsure
       const entries = { points: points?.entries ?? [], starts: starts?.entries ?? [], areStartsKnown }
-      const found = { lock, isRecovered, wasClean, hadPowerCut, ...entries }
+      const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, { wasClean, ...entries, arePointsKnown: points !== null })
+      const found = { replayed, lock, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
       return manager
@@ -252,6 +270,7 @@ export class LogManager implements Resource {
     try {
       const log = await this.#open(request)
       this.#logs.set(name, log)
+      if (this.#logs.size === JOURNAL_FROM_LOGS) this.deps.commit.prepareJournal()
       if (this.#isClosed) {
         await log.close()
         this.#expectOpen()
@@ -320,12 +339,16 @@ export class LogManager implements Resource {
     this.#recoveryPoints.delete(offsetKey(id, partition.partition))
     this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
+    // Else a start could make the folder again. Where the journal cannot take it, that folder is one more that belongs to no topic.
+    await this.deps.commit.forget({ ...partition, topicId: id }).catch(() => {})
     // A log that nobody wrote to has none.
     if (await this.exists(partition)) await this.#markDeleted(partition, id, log?.config.fileDeleteDelayMs)
   }
 
   /** Saves recovery points and log starts, then removes segments below the starts. */
   async checkpoint(): Promise<void> {
+    // What is synced by now the next checkpoint can cover.
+    this.deps.commit.drain()
     const starts = await this.#checkpoints.run(async () => {
       // The last one is the stop's own.
       if (this.#isClosed) return []
@@ -395,6 +418,7 @@ export class LogManager implements Resource {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
       await this.deps.removals.close()
       this.deps.failpoint('stop.logs-closed')
+      await this.deps.commit.close()
       const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
       const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
@@ -417,7 +441,8 @@ export class LogManager implements Resource {
     const key = offsetKey(request.topicId, request.partition)
     const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
     const logStartOffset = this.#logStarts.get(key)?.offset ?? (this.#areStartsKnown ? 0 : null)
-    const isThere = await this.#prepareFolder(request, folder, recoveryPoint > (logStartOffset ?? 0))
+    const acknowledgedOffset = this.#acknowledged.get(key) ?? 0
+    const isThere = await this.#prepareFolder(request, folder, Math.max(recoveryPoint, acknowledgedOffset) > (logStartOffset ?? 0))
     return PartitionLog.open(this.deps, {
       topic: request.topic,
       partition: request.partition,
@@ -428,6 +453,7 @@ export class LogManager implements Resource {
       load: {
         wasClean: this.wasClean && isThere && this.#recoveryPoints.has(key),
         recoveryPoint,
+        acknowledgedOffset,
         logStartOffset,
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
@@ -561,6 +587,34 @@ export class LogManager implements Resource {
   #expectOpen(): void {
     if (this.#isClosed) throw new MoonMQError('CLOSED', { what: 'the log manager' })
   }
+}
+
+/** Before any log is loaded. Nothing in a journal that outlived a stop in order is needed. */
+async function readOldJournal(
+  deps: LogManagerDeps & { failpoint: Failpoint },
+  folder: string,
+  known: {
+    wasClean: boolean
+    points: readonly PartitionOffset[]
+    starts: readonly PartitionOffset[]
+    arePointsKnown: boolean
+  },
+): Promise<Replayed> {
+  if (known.wasClean) {
+    await discardJournal(deps.disk, folder)
+    return { acknowledged: new Map(), isKept: false }
+  }
+  const byKey = (offsets: readonly PartitionOffset[]) =>
+    new Map(offsets.map((each) => [offsetKey(each.topicId, each.partition), each.offset]))
+  const settled = byKey(known.points)
+  const starts = byKey(known.starts)
+  return replayJournal(deps, {
+    folder,
+    settledBelow: (owner) => settled.get(ownerKey(owner)) ?? 0,
+    logStartOf: (owner) => starts.get(ownerKey(owner)) ?? 0,
+    // Before the first checkpoint is through there are none.
+    arePointsKnown: known.arePointsKnown || (await deps.disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
+  })
 }
 
 /** Null when it is missing or damaged: it only spares work, and says nothing that the logs do not say once they are read whole. */

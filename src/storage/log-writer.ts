@@ -14,8 +14,8 @@ interface WriteUnit {
 export interface WriterHost {
   /** What must be durable before the next write, or null when nothing is. Called before each write. */
   prepare(): Promise<void> | null
-  /** Everything below `endOffset` is in the file of `segment`. */
-  wrote(segment: Segment, endOffset: number): void
+  /** Everything below `endOffset` is in the file of `segment`; these `parts` are new. */
+  wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void
   /** A write failed. The writer has stopped; nothing more is written. */
   writeFailed(error: unknown): void
 }
@@ -71,7 +71,8 @@ export class LogWriter implements QueuedWriter {
       }
       const before = this.#host.prepare()
       if (before === null) this.#writeNext()
-      else this.#whenDone(before, () => {})
+      // With what others were made to wait for in the same way: then all of it is synced together.
+      else this.#whenDone(before, () => this.#commit.writeSoon(this))
     }
   }
 
@@ -107,7 +108,10 @@ export class LogWriter implements QueuedWriter {
       return
     }
     if (unit.bytes > WRITE_NOW_MAX_BYTES) {
-      this.#whenDone(file.write(unit.buffers, segment.writtenBytes), () => this.#wrote(unit))
+      this.#whenDone(file.write(unit.buffers, segment.writtenBytes), () => {
+        this.#wrote(unit)
+        this.writeQueued()
+      })
       return
     }
     try {
@@ -123,7 +127,7 @@ export class LogWriter implements QueuedWriter {
     this.#queuedBytes -= unit.bytes
     unit.segment.writtenBytes += unit.bytes
     unit.segment.writtenOffset = unit.endOffset
-    this.#host.wrote(unit.segment, unit.endOffset)
+    this.#host.wrote(unit.segment, unit.endOffset, unit.buffers, unit.bytes)
   }
 
   #whenDone(work: Promise<void>, then: () => void): void {
@@ -132,10 +136,7 @@ export class LogWriter implements QueuedWriter {
       () => {
         this.#isBusy = false
         if (this.#isStopped) this.#notifyIdle()
-        else {
-          then()
-          this.writeQueued()
-        }
+        else then()
       },
       (error: unknown) => {
         this.#isBusy = false

@@ -15,10 +15,11 @@ import { planAppend } from './append-plan.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { LogCompaction } from './compaction/log-compaction.ts'
 import type { EpochCache } from './epoch-cache.ts'
-import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import { EpochKeeper } from './epoch-keeper.ts'
 import { IN_DOUBT_FILE } from './files.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
+import type { JournalOwner } from './journal-format.ts'
 import { type LoadedLog, type LoadOptions, loadLog } from './load.ts'
 import { LogDurability } from './log-durability.ts'
 import { type DirectorySyncs, LogFolder } from './log-folder.ts'
@@ -75,7 +76,7 @@ export interface LogOptions {
   readonly isFolderThere: boolean
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
-  readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
+  readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
   /** Bytes that may wait to be written; an append beyond it is refused. */
   readonly maxQueuedBytes?: number
   /** Asked before a batch is taken; false refuses it with STORAGE_FULL. */
@@ -115,7 +116,7 @@ export class PartitionLog implements Log, ReadableLog {
   #epochs!: EpochCache
   #cuts: readonly CutReport[] = []
   #openedEpoch = -1
-  #areEpochsDirty = false
+  readonly #epochKeeper: EpochKeeper
   /** Whether closing has anything to save: not when a log that was closed in order was only read since. */
   #isChanged = true
   /** Truncations that were asked for and are not over: what is appended meanwhile is refused. */
@@ -168,7 +169,7 @@ export class PartitionLog implements Log, ReadableLog {
       segments: () => this.#segments,
       isOnline: () => this.#state === 'online',
       indexIntervalBytes: () => this.#config.indexIntervalBytes,
-      whenSynced: (offset) => this.whenSynced(offset),
+      whenStored: (offset) => this.#whenStored(offset),
       removing: () => this.#forgetReads(),
       fileDeleteDelayMs: () => this.#config.fileDeleteDelayMs,
     })
@@ -184,7 +185,9 @@ export class PartitionLog implements Log, ReadableLog {
       failed: (error) => this.#fail(error),
     })
     this.compaction.savedRecoveryPoint = options.load.recoveryPoint
+    this.#epochKeeper = new EpochKeeper(deps, { owner: this.#owner, folder: options.folder, entries: () => this.#epochs.entries })
     this.#durability = new LogDurability(deps, {
+      owner: this.#owner,
       config: () => this.#config,
       advanced: () => this.#tell('advance'),
       failed: (error) => this.#fail(error),
@@ -233,6 +236,10 @@ export class PartitionLog implements Log, ReadableLog {
     return bytes
   }
 
+  get #owner(): JournalOwner {
+    return { topic: this.topic, partition: this.partition, topicId: this.topicId }
+  }
+
   get segmentCount(): number {
     return this.#segments.length
   }
@@ -279,15 +286,15 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#cuts
   }
 
-  /** Below it everything is on disk and its segments' indexes too: where recovery may begin. */
+  /** Below it everything is on disk in the segments, and their indexes too: where recovery may begin. */
   get recoveryPoint(): number {
     return Math.min(this.#uncutPoint, this.#recoveryCap)
   }
 
   get #uncutPoint(): number {
     const unfinished = this.#segments.find((each) => !each.isFinished)
-    const synced = this.#durability.syncedOffset
-    return unfinished === undefined || unfinished === this.#active ? synced : Math.min(synced, unfinished.nextOffset - 1)
+    const stored = this.#durability.storedOffset
+    return unfinished === undefined || unfinished === this.#active ? stored : Math.min(stored, unfinished.nextOffset - 1)
   }
 
   get #active(): Segment {
@@ -310,7 +317,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (plan.roll !== null) this.#roll(plan.baseOffset, nowMs)
     const segment = this.#active
     assignBatch(batch, 0, plan.baseOffset, options.leaderEpoch)
-    if (this.#epochs.assign(options.leaderEpoch, plan.baseOffset)) this.#areEpochsDirty = true
+    if (this.#epochs.assign(options.leaderEpoch, plan.baseOffset)) this.#epochKeeper.changed()
     this.#fold(segment, batch, stored, plan.baseOffset)
     segment.accept(plan, stored)
     segment.appendedMs = nowMs
@@ -395,25 +402,18 @@ export class PartitionLog implements Log, ReadableLog {
   #newWriter(): LogWriter {
     const host: WriterHost = {
       prepare: () => this.#prepare(),
-      wrote: (segment, endOffset) => this.#wrote(segment, endOffset),
+      wrote: (segment, endOffset, parts, bytes) => this.#wrote(segment, endOffset, parts, bytes),
       writeFailed: (error) => this.#fail(error),
     }
     return new LogWriter(this.#deps, host)
   }
 
+  /** First the folder. Then the epoch: a batch reaches its file only when the checkpoint knows it, so recovery can compare each with it. */
   #prepare(): Promise<void> | null {
-    const made = this.#folder.make()
-    return made === null ? this.#saveEpochs() : made.then(() => this.#saveEpochs() ?? undefined)
+    return this.#folder.make() ?? this.#epochKeeper.beforeWrite()
   }
 
-  /** A batch reaches its file only after the checkpoint knows its epoch, so recovery can compare each batch with it. */
-  #saveEpochs(): Promise<void> | null {
-    if (!this.#areEpochsDirty) return null
-    this.#areEpochsDirty = false
-    return writeEpochCheckpoint(this.#deps.disk, this.folder, this.#epochs.entries)
-  }
-
-  #wrote(segment: Segment, endOffset: number): void {
+  #wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void {
     this.tail.written(endOffset)
     try {
       this.#deps.failpoint(segment.areNamesDurable ? 'log.append.written' : 'log.roll.created')
@@ -423,7 +423,7 @@ export class PartitionLog implements Log, ReadableLog {
       return
     }
     if (this.#roomWaiters.length > 0 && this.#writer.queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
-    this.#durability.wrote(segment, endOffset)
+    this.#durability.wrote(segment, endOffset, parts, bytes)
   }
 
   whenDurable(offset: number): Promise<void> {
@@ -434,6 +434,12 @@ export class PartitionLog implements Log, ReadableLog {
   whenSynced(offset: number): Promise<void> {
     if (offset > this.#durability.syncedOffset && this.#state !== 'online') return Promise.reject(this.#unavailable())
     return this.#durability.whenSynced(offset)
+  }
+
+  /** Like `whenSynced`, and the journal does not do: the segments' own files must have it. */
+  #whenStored(offset: number): Promise<void> {
+    if (offset > this.#durability.storedOffset && this.#state !== 'online') return Promise.reject(this.#unavailable())
+    return this.#durability.whenStored(offset)
   }
 
   /** Forgets idempotent producers that were silent for longer than the settings allow; nothing of them is on disk but their batches. */
@@ -500,10 +506,14 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#serial.run(async () => {
       if (this.#state !== 'failed') return
       const acknowledgedOffset = this.#durability.syncedOffset
+      const { storedOffset } = this.#durability
       const { recoveryPoint, logStartOffset } = this
       await this.#closeSegments()
+      await this.#epochKeeper.settleSaved()
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint, logStartOffset, maxEpoch: leaderEpoch }
-      const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, acknowledgedOffset), acknowledgedOffset })
+      const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, storedOffset), acknowledgedOffset })
+      // Nothing of a log that the journal has is ever cut, unless a read went wrong; a journal that failed has nothing to say anyway.
+      if (loaded.cuts.length > 0) await this.#deps.commit.forget(this.#owner).catch(() => {})
       this.#openedEpoch = leaderEpoch
       this.#state = 'online'
       this.#failure = null
@@ -588,6 +598,9 @@ export class PartitionLog implements Log, ReadableLog {
         if (this.#state !== 'online') throw this.#unavailable()
         if (offset >= this.#logEnd) return
         await this.#writer.drained()
+        // What only the journal has must be in the files before it forgets the log; it must, lest a start write again what was cut.
+        await this.#whenStored(this.#logEnd)
+        await this.#epochKeeper.settleSaved()
         this.#durability.stop(this.#storageFailed(`the log was truncated to offset ${offset}`))
         // A batch goes whole, so the log may end before `offset`, but not before the segment that holds it.
         const holder = this.#segments[segmentIndexFor(this.#segments, offset)] as Segment
@@ -597,6 +610,8 @@ export class PartitionLog implements Log, ReadableLog {
         this.#recoveryCap = recoveryPoint
         await this.#options.onTruncate?.(recoveryPoint)
         await this.compaction.truncating(recoveryPoint)
+        await this.#deps.commit.forget(this.#owner)
+        this.#deps.failpoint('journal.forgotten')
         await this.#closeSegments()
         await cutFiles(this.#deps, { folder: this.folder, bases, offset, holesBelow: this.holesBelow })
         const load = {
@@ -604,6 +619,7 @@ export class PartitionLog implements Log, ReadableLog {
           wasClean: false,
           hadPowerCut: false,
           recoveryPoint,
+          acknowledgedOffset: 0,
           logStartOffset: Math.min(this.#logStart, offset),
         }
         this.#adopt(await loadLog(this.#deps, this.#loadOptions({ ...load, maxEpoch: null }, null)))
@@ -639,7 +655,7 @@ export class PartitionLog implements Log, ReadableLog {
       const isOpen = this.#state === 'online' || (this.#state === 'failed' && isFull(this.#failure))
       const freed = isOpen ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart), how.isStartSaved) : 0
       // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
-      if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#areEpochsDirty = true
+      if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#epochKeeper.changed()
       return freed
     })
   }
@@ -673,7 +689,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#producers = loaded.producers
     this.#epochs = loaded.epochs
     this.compaction.restart(loaded.compaction)
-    this.#areEpochsDirty = false
+    this.#epochKeeper.restart()
     this.#cuts = loaded.cuts
     this.#recoveryCap = Number.POSITIVE_INFINITY
     this.#isChanged = this.#folder.isThere
@@ -702,7 +718,7 @@ export class PartitionLog implements Log, ReadableLog {
   async #close(): Promise<void> {
     if (this.#state === 'closed') return
     try {
-      if (this.#state === 'online' && (this.#isChanged || this.#areEpochsDirty)) await this.#settle()
+      if (this.#state === 'online' && (this.#isChanged || this.#epochKeeper.isBehind)) await this.#settle()
     } finally {
       this.#end('closed', this.#failure)
       await this.#closeSegments()
@@ -711,15 +727,14 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   async #settle(): Promise<void> {
-    await this.whenSynced(this.#logEnd)
+    await this.#whenStored(this.#logEnd)
     await this.#upkeep.finishRest()
     const active = this.#active
     if (active.sizeBytes > 0) {
       active.finishTimeIndex()
       await active.syncIndexes()
     }
-    if (this.#areEpochsDirty) await writeEpochCheckpoint(this.#deps.disk, this.folder, this.#epochs.entries)
-    this.#areEpochsDirty = false
+    await this.#epochKeeper.settle()
     if (this.#logEnd > 0) await writeProducerSnapshot(this.#deps.disk, this.folder, this.#logEnd, this.#producers.entries())
     await this.#deps.disk.syncDirectory(this.folder)
   }
@@ -727,6 +742,8 @@ export class PartitionLog implements Log, ReadableLog {
   /** Closes without saving anything: for a partition that is deleted. Waiters are refused. */
   discard(): Promise<void> {
     if (this.#state === 'online') this.#end('failed', this.#storageFailed('the partition is deleted'))
+    this.#epochKeeper.abandon()
+    this.#durability.abandon()
     return this.close()
   }
 

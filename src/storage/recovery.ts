@@ -98,6 +98,7 @@ async function recoverSegment(
     segment.nextOffset = scan.nextOffset
     segment.writtenOffset = scan.nextOffset
     segment.syncedOffset = scan.nextOffset
+    segment.storedOffset = scan.nextOffset
     segment.sizeBytes = scan.endPosition
     segment.writtenBytes = scan.endPosition
     let cut: CutReport | null = null

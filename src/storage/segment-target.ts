@@ -1,32 +1,102 @@
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { SyncTarget } from './group-commit.ts'
+import type { JournalItem } from './journal.ts'
+import type { JournalOwner } from './journal-format.ts'
 import type { Segment } from './segment.ts'
 
 export interface SegmentTargetHost {
+  readonly owner: JournalOwner
+  /** Everything of the log below it is durable. */
+  syncedOffset(): number
+  /** Everything of the segment below `offset` is durable in its file. */
+  stored(target: SegmentTarget, offset: number): void
+  /** The same, in its file or in the journal. */
   synced(target: SegmentTarget, offset: number): void
   failed(target: SegmentTarget, error: unknown): void
 }
 
-/** One segment's file as group commit sees it. The names in its folder are made durable with the first bytes. */
+/** More than that is not worth writing twice: the file is synced. */
+const JOURNAL_MAX_BYTES = 64 * 1024
+
+/**
+ * One segment's file as group commit sees it. The names in its folder are made durable with the first bytes. It keeps the batches that
+ * were written since the last sync or journal frame took what there was, as long as they are few.
+ */
 export class SegmentTarget implements SyncTarget {
   readonly segment: Segment
   readonly #deps: { disk: Disk; failpoint: Failpoint }
   readonly #host: SegmentTargetHost
+  #parts: Buffer[] = []
+  #bytes = 0
+  #fromOffset: number
+  #isStopped = false
 
+  /** Made at the first write: all before is durable. */
   constructor(deps: { disk: Disk; failpoint: Failpoint }, segment: Segment, host: SegmentTargetHost) {
     this.#deps = deps
     this.segment = segment
     this.#host = host
+    this.#fromOffset = segment.syncedOffset
   }
 
   get writtenOffset(): number {
     return this.segment.writtenOffset
   }
 
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  /** Nothing that is still to come is said of this file: it is about to be closed. */
+  stop(): void {
+    this.#isStopped = true
+    this.#parts = []
+  }
+
+  /** Batches are in the file, in one piece with what was written before. */
+  wrote(parts: readonly Buffer[], bytes: number): void {
+    this.#bytes += bytes
+    if (this.#bytes <= JOURNAL_MAX_BYTES) this.#parts.push(...parts)
+    else this.#parts = []
+  }
+
+  get journalBytes(): number {
+    return this.#bytes <= JOURNAL_MAX_BYTES ? this.#bytes : Number.POSITIVE_INFINITY
+  }
+
+  takeForJournal(): JournalItem {
+    const { segment } = this
+    const sizeBytes = this.#bytes
+    const endOffset = segment.writtenOffset
+    const entry = {
+      kind: 'records',
+      owner: this.#host.owner,
+      segmentBase: segment.baseOffset,
+      position: segment.writtenBytes - sizeBytes,
+      startOffset: this.#fromOffset,
+      endOffset,
+      syncedOffset: this.#host.syncedOffset(),
+      parts: this.#parts,
+      sizeBytes,
+    } as const
+    this.#begin()
+    return { entry, member: this, upTo: endOffset, isGone: () => !this.isNeeded || segment.storedOffset >= endOffset }
+  }
+
+  /** Of a log that failed the journal may hold the only copy, until recovery has seen to it. */
+  isNeeded = true
+
+  #begin(): void {
+    this.#parts = []
+    this.#bytes = 0
+    this.#fromOffset = this.segment.writtenOffset
+  }
+
   async sync(): Promise<void> {
     const { segment } = this
     const file = segment.log.acquire()
+    this.#begin()
     try {
       if (segment.areNamesDurable) await file.datasync()
       else {
@@ -39,6 +109,10 @@ export class SegmentTarget implements SyncTarget {
   }
 
   synced(offset: number): void {
+    this.#host.stored(this, offset)
+  }
+
+  journaled(offset: number): void {
     this.#host.synced(this, offset)
   }
 

@@ -24,7 +24,8 @@ export interface UpkeepHost extends TopicPartition {
   segments(): Segment[]
   isOnline(): boolean
   indexIntervalBytes(): number
-  whenSynced(offset: number): Promise<void>
+  /** Everything below is durable in the segments' own files. */
+  whenStored(offset: number): Promise<void>
   /** A segment is about to go: reads of it must begin again. */
   removing(): void
   fileDeleteDelayMs(): number
@@ -88,7 +89,7 @@ export class SegmentUpkeep {
   }
 
   async #saveIndexes(segment: Segment, endOffset: number): Promise<void> {
-    await this.#host.whenSynced(endOffset)
+    await this.#host.whenStored(endOffset)
     if (this.#doubtful.has(segment)) await this.#rebuildAll(segment)
     segment.finishTimeIndex()
     // After a sync that failed another one proves nothing: the system may have given the bytes up. They must be written anew.

@@ -51,7 +51,10 @@ export class Segment implements SegmentShape {
   writtenBytes: number
   nextOffset: number
   writtenOffset: number
+  /** Below it everything is durable, in the file or in the journal. */
   syncedOffset: number
+  /** Below it everything is durable in the file. */
+  storedOffset: number
   bytesSinceIndexEntry = 0
   /** Undefined while the first batch has not been looked at. */
   #rollBaseMs: number | null | undefined
@@ -84,6 +87,7 @@ export class Segment implements SegmentShape {
     this.nextOffset = options.nextOffset
     this.writtenOffset = options.nextOffset
     this.syncedOffset = options.nextOffset
+    this.storedOffset = options.nextOffset
   }
 
   static create(

@@ -14,7 +14,7 @@ export const SETTINGS = {
   },
 }
 
-/** A broker with one replica does not come here by requests; `test/unit/storage/failpoints.test.ts` dies there with a log of its own. */
+/** A broker with one replica does not come here by requests; `test/unit/storage/failpoints.test.ts` dies there with a log of its own, `journal-crash.test.ts` with several. */
 export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
   ...FAILPOINT_NAMES.filter((name) => name.startsWith('compaction.')),
   'checkpoint.lowered',
@@ -23,6 +23,7 @@ export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
   'log.reopen.epoch-raised',
   // Needs a disk that is full.
   'segment.remove.emptied',
+  ...FAILPOINT_NAMES.filter((name) => name.startsWith('journal.')),
 ])
 
 /** The general moments mean many steps: each of the first ones is another file. */

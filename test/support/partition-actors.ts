@@ -264,12 +264,17 @@ export class PartitionActors {
   async #breakSomething(): Promise<void> {
     const { disk, sim } = this.#world
     const nth = 1 + sim.random.below(6)
-    const dice = sim.random.below(5)
+    const dice = sim.random.below(8)
     if (dice === 0) disk.fail({ operation: 'datasync', path: /\.log$/, nth, effect: { kind: 'failedSync' } })
     else if (dice === 1)
       disk.fail({ operation: 'write', path: /\.(log|index|timeindex)$/, nth, effect: { kind: 'shortWrite', keepBytes: 9 } })
     else if (dice === 2)
       disk.fail({ operation: 'write', path: /\.log$/, nth, effect: { kind: 'shortWrite', keepBytes: 70, code: 'EFBIG' } })
+    else if (dice === 5) disk.fail({ operation: 'datasync', path: /journal$/, nth, effect: { kind: 'failedSync' } })
+    else if (dice === 6) {
+      const code = ['ENOSPC', 'EFBIG'][sim.random.below(2)] as string
+      disk.fail({ operation: 'write', path: /journal$/, nth, effect: { kind: 'shortWrite', keepBytes: sim.random.below(6000), code } })
+    } else if (dice === 7) disk.fail({ operation: 'removeFile', path: /journal$/, effect: { kind: 'error', code: 'EACCES' } })
     else if (dice === 3) disk.fail({ operation: 'rename', path: '.tmp', nth, effect: { kind: 'error', code: 'EIO' } })
     else disk.fail({ operation: 'open', path: /\.(log|index)$/, nth, effect: { kind: 'error', code: 'EMFILE' } })
   }

@@ -9,6 +9,7 @@ import { batchSizeAt, readBatchHeader } from '../../src/record/batch.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { ROOT_FILES } from '../../src/storage/checkpoint.ts'
 import { IDENTITY_NAME } from '../../src/storage/identity.ts'
+import { JOURNAL_BLOCK_BYTES } from '../../src/storage/journal-format.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { LogConfig, LogRead } from '../../src/storage/types.ts'
 import { validateLogs } from '../../src/storage/validate.ts'
@@ -124,13 +125,18 @@ export class PartitionWorld implements Stage {
     const host = new FixedHost({ pid, bootId: `boot-${this.#boot}`, processes: new Map([[pid, '1']]) })
     const codecs = new Codecs({ loader: new PreloadedLoader({ completions: scheduler }, this.modules) })
     return LogManager.open(
-      { disk: this.disk, clock: scheduler, log: SILENT, host, codecs },
+      { disk: this.disk, clock: scheduler, log: SILENT, host, codecs, random },
       {
         dataFolder: DATA_FOLDER,
         checkpointIntervalMs: 5_000,
         tailBytes: random.below(3) * 1500,
         maxOpenFiles: 3 + random.below(6),
-        groupCommit: random.below(3) === 0 ? { lingerMs: 2, maxWaiters: 3 } : {},
+        groupCommit: {
+          ...(random.below(3) === 0 ? { lingerMs: 2, maxWaiters: 3 } : {}),
+          // Two lives in three use the journal for one log alone, so that every step of it meets every crash.
+          journalFrom: random.below(3) === 0 ? 0 : 1,
+        },
+        journalAreaBytes: (4 + random.below(4)) * JOURNAL_BLOCK_BYTES,
         nextLeaderEpoch: async () => {
           await scheduler.arrive('raise the leader epoch')
           return ++this.epoch

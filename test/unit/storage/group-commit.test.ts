@@ -9,12 +9,20 @@ class FakeFile implements SyncTarget {
   readonly syncs: ReturnType<typeof deferred<void>>[] = []
   readonly reached: number[] = []
   failure: unknown = null
+  readonly isStopped = false
+  readonly journalBytes = Number.POSITIVE_INFINITY
 
   sync(): Promise<void> {
     const sync = deferred<void>()
     this.syncs.push(sync)
     return sync.promise
   }
+
+  takeForJournal(): never {
+    throw new Error('it is never small')
+  }
+
+  journaled(): void {}
 
   synced(offset: number): void {
     this.reached.push(offset)

@@ -1,0 +1,63 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { readBatchHeader } from '../../src/record/batch.ts'
+import type { LogManager } from '../../src/storage/log-manager.ts'
+import type { PartitionLog } from '../../src/storage/partition-log.ts'
+import { batchOf, CountingDisk, openLog, openManager } from './setup.ts'
+
+const PARTITIONS = 1000
+const ROUNDS = 7
+
+interface Moment {
+  readonly ms: number
+  readonly syncs: number
+}
+
+/** Every partition gets one small record in the same turn; measured until the last of them is durable. */
+async function moment(logs: readonly PartitionLog[], disk: CountingDisk, template: Buffer): Promise<Moment> {
+  const { syncs } = disk
+  const startMs = performance.now()
+  await Promise.all(
+    logs.map((log) => {
+      const batch = Buffer.from(template)
+      const appended = log.append(batch, readBatchHeader(batch), { leaderEpoch: 0 })
+      return log.whenDurable(appended.lastOffset + 1)
+    }),
+  )
+  return { ms: performance.now() - startMs, syncs: disk.syncs - syncs }
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
+}
+
+/** Moments in which 1,000 partitions each get one small record: with the journal and with one sync for each file, turn by turn. */
+export async function manyPartitions(folder: string): Promise<void> {
+  const template = batchOf(1, 1024)
+  const kinds = [
+    { name: 'journal', journalFrom: 8 },
+    { name: 'one sync for each file', journalFrom: 0 },
+  ]
+  const opened: { name: string; manager: LogManager; disk: CountingDisk; logs: PartitionLog[]; moments: Moment[]; first: Moment }[] = []
+  for (const [index, { name, journalFrom }] of kinds.entries()) {
+    const disk = new CountingDisk()
+    const manager = await openManager(join(folder, `many-${index}`), { groupCommit: { journalFrom }, maxOpenFiles: 4000 }, disk)
+    const logs: PartitionLog[] = []
+    for (let partition = 0; partition < PARTITIONS; partition++) logs.push(await openLog(manager, partition))
+    opened.push({ name, manager, disk, logs, moments: [], first: await moment(logs, disk, template) })
+  }
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const each of opened) each.moments.push(await moment(each.logs, each.disk, template))
+  }
+  for (const { name, first, moments } of opened) {
+    const ms = moments.map((each) => each.ms)
+    const syncs = median(moments.map((each) => each.syncs))
+    console.log(
+      `${PARTITIONS} partitions, one record each: ${name.padEnd(24)} ${median(ms).toFixed(1).padStart(7)} ms (${Math.min(...ms).toFixed(1)} to ${Math.max(...ms).toFixed(1)})  ${syncs} syncs; first of an epoch ${first.ms.toFixed(0)} ms, ${first.syncs} syncs`,
+    )
+  }
+  const [journal, files] = opened.map((each) => median(each.moments.map((one) => one.ms)))
+  console.log(`journal / one sync for each file: ${((journal ?? 0) / (files ?? 1)).toFixed(3)}`)
+  for (const { manager } of opened) await manager.close()
+  for (const index of kinds.keys()) await rm(join(folder, `many-${index}`), { recursive: true, force: true })
+}

@@ -1,0 +1,294 @@
+import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Failpoint } from '../core/failpoint.ts'
+import type { Logger } from '../core/logger.ts'
+import { Semaphore } from '../core/semaphore.ts'
+import { readSmallFile } from '../io/atomic-file.ts'
+import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
+import type { EpochStart } from './epoch-cache.ts'
+import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import {
+  decodePartitionMetadata,
+  PARTITION_METADATA_FILE,
+  parseSegmentFileName,
+  partitionFolderName,
+  REMOVED_SUFFIX,
+  segmentFileName,
+} from './files.ts'
+import {
+  decodeFrame,
+  decodeHead,
+  JOURNAL_BLOCK_BYTES,
+  JOURNAL_FILE,
+  type JournalFrame,
+  type JournalOwner,
+  type RecordsEntry,
+} from './journal-format.ts'
+import { makeLogFolder } from './log-folder.ts'
+
+export interface JournalContent {
+  /** In the order in which they were written, from the oldest that matters on. */
+  readonly frames: readonly JournalFrame[]
+  /** Frames that must be there and are not. */
+  readonly missing: number
+  readonly reason: string | null
+}
+
+export interface ReplayOptions {
+  readonly folder: string
+  /** The recovery point: an entry wholly below is in the files, or was deleted or compacted since. */
+  settledBelow(owner: JournalOwner): number
+  /** By the checkpoint; segments below it may have left the log. */
+  logStartOf(owner: JournalOwner): number
+  /** False when they are damaged, so that nobody knows what was deleted or compacted since. */
+  readonly arePointsKnown: boolean
+}
+
+export interface Replayed {
+  /** By topic id and partition: everything below was acknowledged. */
+  readonly acknowledged: ReadonlyMap<string, number>
+  /** Not all that it holds could be written: it stays as it is. */
+  readonly isKept: boolean
+}
+
+interface ReplayDeps {
+  readonly disk: Disk
+  readonly log: Logger
+  readonly failpoint: Failpoint
+}
+
+const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024
+const MAX_METADATA_BYTES = 1024
+const DAMAGED_SUFFIX = '.damaged'
+const PARALLEL = 4
+const NOTHING: Replayed = { acknowledged: new Map(), isKept: false }
+
+/** Null when there is no journal. Throws what the disk says. */
+export async function readJournal(disk: Disk, folder: string): Promise<JournalContent | null> {
+  const bytes = await readSmallFile(disk, `${folder}/${JOURNAL_FILE}`, MAX_JOURNAL_BYTES)
+  return bytes === null ? null : scanJournal(bytes)
+}
+
+function scanJournal(bytes: Buffer): JournalContent {
+  const lastBlock = Math.max(0, Math.floor(bytes.length / JOURNAL_BLOCK_BYTES) - 1) * JOURNAL_BLOCK_BYTES
+  const id = decodeHead(bytes.subarray(0, JOURNAL_BLOCK_BYTES)) ?? decodeHead(bytes.subarray(lastBlock))
+  // Power went while the file was made: it was not used yet.
+  if (id === null) return { frames: [], missing: 0, reason: null }
+  const frames: JournalFrame[] = []
+  let reason: string | null = null
+  for (let at = JOURNAL_BLOCK_BYTES; at < lastBlock; ) {
+    let frame: JournalFrame | null = null
+    try {
+      frame = decodeFrame(bytes, at, id)
+    } catch (error) {
+      if (!isCode(error, 'DATA_DAMAGED')) throw error
+      reason = error.message
+    }
+    if (frame !== null) frames.push(frame)
+    at += frame?.sizeBytes ?? JOURNAL_BLOCK_BYTES
+  }
+  frames.sort((a, b) => a.sequence - b.sequence)
+  const newest = frames[frames.length - 1]
+  if (newest === undefined) return { frames, missing: 0, reason }
+  const live = frames.filter((frame) => frame.sequence >= newest.oldestLive)
+  const missing = newest.sequence - newest.oldestLive + 1 - live.length
+  if (missing > 0)
+    reason ??= `${missing} of the frames ${newest.oldestLive} to ${newest.sequence} are not there or do not fit their checksums`
+  return { frames: live, missing, reason }
+}
+
+/**
+ * Writes what the journal holds into the files that it stood in for, makes them durable, and removes it; before any log is loaded. May be
+ * done again from the start at any time. Entries of topics that are gone, or below the checkpoints, are passed over. A log that lacks bytes
+ * before an entry's is left alone: what was acknowledged of it is returned, so that recovery takes it for damaged.
+ */
+export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): Promise<Replayed> {
+  const { disk, log } = deps
+  const { folder } = options
+  const path = `${folder}/${JOURNAL_FILE}`
+  const content = await readJournal(disk, folder)
+  if (content === null) return NOTHING
+  const logs = gather(content.frames, options)
+  const acknowledged = new Map<string, number>()
+  let records = 0
+  let isKept = false
+  const slots = new Semaphore(PARALLEL)
+  const one = async (each: Replay) => {
+    acknowledged.set(ownerKey(each.owner), each.acknowledged)
+    try {
+      records += await replayLog(deps, options, each)
+    } catch (error) {
+      if (systemCode(error) === null && !(error instanceof MoonMQError)) throw error
+      isKept = true
+      const text = `${partitionFolderName(each.owner)} could not be written from the journal, which stays; the next start tries again`
+      log.error('storage.journal_not_replayed', text, { ...each.owner, error })
+    }
+  }
+  await Promise.all([...logs.values()].map((each) => slots.run(() => one(each))))
+  if (records > 0) log.info('storage.journal_replayed', `${records} writes of ${logs.size} partitions were taken from the journal`, {})
+  deps.failpoint('journal.replayed')
+  if (isKept) return { acknowledged, isKept }
+  if (content.reason === null) await disk.removeFile(path)
+  else {
+    log.error(
+      'storage.journal_damaged',
+      `${path} is damaged: ${content.reason}; what could be read of it was used, the file is set aside`,
+      {},
+    )
+    await disk.rename(path, path + DAMAGED_SUFFIX)
+  }
+  deps.failpoint('journal.removed')
+  await disk.syncDirectory(folder)
+  return { acknowledged, isKept }
+}
+
+/** After a stop in order nothing in it is needed. */
+export async function discardJournal(disk: Disk, folder: string): Promise<void> {
+  const path = `${folder}/${JOURNAL_FILE}`
+  if ((await disk.stat(path)) === null) return
+  await disk.removeFile(path)
+  await disk.syncDirectory(folder)
+}
+
+interface Replay {
+  readonly owner: JournalOwner
+  readonly records: RecordsEntry[]
+  epochs: readonly EpochStart[] | null
+  acknowledged: number
+}
+
+export function ownerKey({ topicId, partition }: JournalOwner): string {
+  return `${topicId}-${partition}`
+}
+
+function gather(frames: readonly JournalFrame[], options: ReplayOptions): Map<string, Replay> {
+  const logs = new Map<string, Replay>()
+  for (const { entries } of frames) {
+    for (const entry of entries) {
+      const key = ownerKey(entry.owner)
+      if (entry.kind === 'forget') {
+        logs.delete(key)
+        continue
+      }
+      const known = logs.get(key) ?? { owner: entry.owner, records: [], epochs: null, acknowledged: 0 }
+      logs.set(key, known)
+      if (entry.kind === 'epochs') known.epochs = entry.epochs
+      else {
+        // One that does not follow what was durable, such as a new segment's beside the old one's sync, was not acknowledged by itself.
+        known.acknowledged = Math.max(known.acknowledged, entry.syncedOffset)
+        if (entry.startOffset <= known.acknowledged) known.acknowledged = Math.max(known.acknowledged, entry.endOffset)
+        if (entry.endOffset > options.settledBelow(entry.owner)) known.records.push(entry)
+      }
+    }
+  }
+  return logs
+}
+
+/** Returns how many entries were written. */
+async function replayLog(deps: ReplayDeps, options: ReplayOptions, replay: Replay): Promise<number> {
+  const { disk } = deps
+  const folder = `${options.folder}/${partitionFolderName(replay.owner)}`
+  const metadata = await readSmallFile(disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_METADATA_BYTES)
+  const topicId = metadata === null ? null : decodePartitionMetadata(metadata)
+  // A topic of the same name was deleted since.
+  if (topicId !== null && topicId !== replay.owner.topicId) return 0
+  // The folder is as new as the first bytes of its log: its name, or what it is for, may be gone with the power.
+  if (topicId === null) await makeLogFolder(deps, folder, replay.owner.topicId)
+  await replayEpochs(disk, folder, replay.epochs)
+  const names = new Set((await disk.list(folder)).map((entry) => entry.name))
+  const segments = bySegment(replay.records)
+  const bases = [...segments.keys(), ...segmentBases(names)].sort((a, b) => a - b)
+  let written = 0
+  for (const [base, entries] of segments) {
+    const isThere = names.has(segmentFileName(base, 'log'))
+    const nextBase = bases.find((each) => each > base)
+    if (!isThere && hasLeft({ names, base, nextBase, entries, logStart: options.logStartOf(replay.owner) })) continue
+    // Where nobody knows what was compacted since, only an end may be put back.
+    const mayChange = options.arePointsKnown || nextBase === undefined
+    if (mayChange || isThere) written += await replaySegment(deps, folder, entries, mayChange)
+  }
+  if (written > 0) await disk.syncDirectory(folder)
+  return written
+}
+
+function bySegment(records: readonly RecordsEntry[]): Map<number, RecordsEntry[]> {
+  const segments = new Map<number, RecordsEntry[]>()
+  for (const entry of records) {
+    const known = segments.get(entry.segmentBase)
+    if (known === undefined) segments.set(entry.segmentBase, [entry])
+    else known.push(entry)
+  }
+  return segments
+}
+
+/**
+ * Whether a segment that is not there was taken out of the log. Else a power cut took its name: then it was never synced, and the journal
+ * has all of it up to where the next one begins.
+ */
+function hasLeft(segment: {
+  names: ReadonlySet<string>
+  base: number
+  nextBase: number | undefined
+  entries: readonly RecordsEntry[]
+  logStart: number
+}): boolean {
+  const { names, base, nextBase, entries, logStart } = segment
+  if (names.has(segmentFileName(base, 'log') + REMOVED_SUFFIX)) return true
+  let position = 0
+  let endOffset = base
+  for (const entry of entries) {
+    if (entry.position !== position) return entry.endOffset <= logStart
+    position += entry.sizeBytes
+    endOffset = entry.endOffset
+  }
+  return endOffset <= logStart && nextBase !== undefined && endOffset !== nextBase
+}
+
+async function replaySegment(
+  deps: { disk: Disk; log: Logger },
+  folder: string,
+  entries: readonly RecordsEntry[],
+  mayChange: boolean,
+): Promise<number> {
+  const path = `${folder}/${segmentFileName((entries[0] as RecordsEntry).segmentBase, 'log')}`
+  const file = await deps.disk.open(path, 'write')
+  let written = 0
+  try {
+    for (const { position, startOffset, endOffset, parts, sizeBytes } of entries) {
+      if (position > file.sizeBytes) {
+        const text = `${path} has ${file.sizeBytes} bytes, the journal continues it at byte ${position}: records ${startOffset} to ${endOffset - 1} cannot be put back`
+        deps.log.error('storage.journal_gap', text, { path, position, startOffset, endOffset })
+        break
+      }
+      if (!mayChange && position < file.sizeBytes) continue
+      if (sizeBytes > 0) await file.write(parts, position)
+      written++
+    }
+    await file.datasync()
+  } finally {
+    await file.close()
+  }
+  return written
+}
+
+/** The file may know later epochs already. */
+async function replayEpochs(disk: Disk, folder: string, epochs: readonly EpochStart[] | null): Promise<void> {
+  const newest = epochs?.[epochs.length - 1]
+  if (epochs === null || newest === undefined) return
+  let known: readonly EpochStart[] = []
+  try {
+    known = (await readEpochCheckpoint(disk, folder)) ?? []
+  } catch (error) {
+    if (!isCode(error, 'DATA_DAMAGED')) throw error
+  }
+  if ((known[known.length - 1]?.leaderEpoch ?? -1) < newest.leaderEpoch) await writeEpochCheckpoint(disk, folder, epochs)
+}
+
+function segmentBases(names: ReadonlySet<string>): number[] {
+  const bases: number[] = []
+  for (const name of names) {
+    const parsed = parseSegmentFileName(name)
+    if (parsed?.kind === 'log') bases.push(parsed.baseOffset)
+  }
+  return bases
+}

@@ -1,0 +1,287 @@
+import type { Clock } from '../core/clock.ts'
+import type { Failpoint } from '../core/failpoint.ts'
+import type { Logger } from '../core/logger.ts'
+import type { Random } from '../core/random.ts'
+import { newUuid, type Uuid, ZERO_UUID } from '../core/uuid.ts'
+import type { Disk, DiskFile } from '../io/disk.ts'
+import { WRITE_NOW_MAX_BYTES } from '../io/disk.ts'
+import {
+  encodeFrame,
+  encodeHead,
+  entryBytes,
+  FRAME_HEAD_BYTES,
+  JOURNAL_BLOCK_BYTES,
+  JOURNAL_FILE,
+  type JournalEntry,
+  wholeBlocks,
+} from './journal-format.ts'
+
+/** Something whose newest bytes are in the journal and not yet, durably, in a file of its own. */
+export type JournalMember = object
+
+/** What goes into one frame, and who waits for the files that it stands in for. */
+export interface JournalItem {
+  readonly entry: JournalEntry
+  readonly member: JournalMember | null
+  /** The member's own file must be durable up to here before the frame may go. */
+  readonly upTo: number
+  /** The member is gone, with all that it had to make durable. */
+  isGone(): boolean
+}
+
+export interface JournalOptions {
+  readonly folder: string
+  /** Bytes of each of the two areas. */
+  readonly areaBytes: number
+}
+
+interface Area {
+  readonly from: number
+  usedBytes: number
+  /** The newest frame written to it. */
+  lastSequence: number
+  /** First frame since which somebody waits. */
+  liveFrom: number
+  readonly waiting: Map<JournalMember, number>
+}
+
+const RETRY_MS = 30_000
+const ZEROS_BYTES = 1024 * 1024
+
+type State = 'absent' | 'preparing' | 'ready' | 'broken'
+
+/**
+ * One file for the newest bytes of many logs, made durable by one sync (DESIGN D5). Written in place, so that a sync has no sizes and no
+ * new blocks to note. While one of the two areas fills, the files that the other one stands in for are synced in the background, then
+ * it is used again; when they are not done in time there is no room, and every file is synced by itself.
+ *
+ * Order: a frame is durable before any of its bytes counts. An area is used again when all it holds is durable in files, and a durable
+ * frame says so; then the first new frame overwrites it. The file is removed when nothing in it is needed: at a stop in order, and after
+ * a write failed.
+ */
+export class Journal {
+  readonly #deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }
+  readonly #options: JournalOptions
+  readonly #areas: readonly [Area, Area]
+  #state: State = 'absent'
+  #file: DiskFile | null = null
+  #id: Uuid = ZERO_UUID
+  #current = 0
+  #sequence = 1
+  /** What the newest durable frame says of the oldest that matters. */
+  #saidLive = 0
+  #retryAtMs = Number.NEGATIVE_INFINITY
+  /** Files of an earlier process are not all made yet from what it holds: it must stay. */
+  isKept = false
+  #background: Promise<void> | null = null
+
+  constructor(deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }, options: JournalOptions) {
+    this.#deps = deps
+    this.#options = options
+    const area = (number: number): Area => {
+      const from = JOURNAL_BLOCK_BYTES + number * options.areaBytes
+      return { from, usedBytes: 0, lastSequence: 0, liveFrom: 0, waiting: new Map() }
+    }
+    this.#areas = [area(0), area(1)]
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready'
+  }
+
+  /** Nothing was ever written to it. */
+  get isUntouched(): boolean {
+    return this.#file === null || this.#sequence === 1
+  }
+
+  /** Entries may take so much of one frame: a block of each area is kept for the frame that ends it. */
+  get maxFrameBytes(): number {
+    return this.#options.areaBytes - 2 * JOURNAL_BLOCK_BYTES
+  }
+
+  /** Those whose own files must be synced before the area that is not written now can be used again, or for all of it. */
+  waiting(which: 'old' | 'all'): JournalMember[] {
+    const old = this.#areas[1 - this.#current] as Area
+    return which === 'old' ? [...old.waiting.keys()] : [...old.waiting.keys(), ...(this.#areas[this.#current] as Area).waiting.keys()]
+  }
+
+  isWaiting(member: JournalMember): boolean {
+    return this.#areas[0].waiting.has(member) || this.#areas[1].waiting.has(member)
+  }
+
+  /** Makes the file, in the background, unless it is there or could not be made a short while ago. */
+  prepare(): void {
+    const { clock } = this.#deps
+    if (this.#state !== 'absent' || this.isKept || clock.monotonicMs() < this.#retryAtMs) return
+    this.#state = 'preparing'
+    this.#inBackground(this.#prepare(), 'ready', 'the journal could not be made; each file is synced by itself')
+  }
+
+  async #prepare(): Promise<void> {
+    const { disk, random } = this.#deps
+    const { folder, areaBytes } = this.#options
+    const file = await disk.open(this.#path, 'write')
+    try {
+      const zeros = Buffer.alloc(Math.min(ZEROS_BYTES, areaBytes))
+      await file.truncate(0)
+      const end = JOURNAL_BLOCK_BYTES + 2 * areaBytes
+      for (let at = JOURNAL_BLOCK_BYTES; at < end; at += zeros.length) {
+        await file.write([at + zeros.length > end ? zeros.subarray(0, end - at) : zeros], at)
+      }
+      this.#id = newUuid(random)
+      const head = encodeHead(this.#id, areaBytes)
+      await file.write([head], 0)
+      await file.write([head], end)
+      await file.datasync()
+      await disk.syncDirectory(folder)
+    } catch (error) {
+      await file.close().catch(() => {})
+      // It holds nothing, and the space may be what others lack.
+      await disk.removeFile(this.#path).catch(() => {})
+      throw error
+    }
+    this.#sequence = 1
+    this.#current = 0
+    this.#saidLive = 0
+    for (const area of this.#areas) {
+      area.usedBytes = 0
+      area.lastSequence = 0
+    }
+    this.#file = file
+    this.#deps.failpoint('journal.prepared')
+  }
+
+  /** Whether a frame of these entries has a place now. */
+  hasRoom(bytes: number): boolean {
+    if (this.#state !== 'ready') return false
+    const size = wholeBlocks(FRAME_HEAD_BYTES + bytes)
+    const current = this.#areas[this.#current] as Area
+    const other = this.#areas[1 - this.#current] as Area
+    return this.#fits(current, size) || (other.waiting.size === 0 && size <= this.maxFrameBytes)
+  }
+
+  #fits(area: Area, size: number): boolean {
+    return area.usedBytes + size <= this.#options.areaBytes - JOURNAL_BLOCK_BYTES
+  }
+
+  /**
+   * Writes one frame; everything in it is durable when it resolves. One at a time, and only when `hasRoom` said so. After a failure but
+   * a full disk the journal is given up: whoever waited must not believe that its bytes are durable.
+   */
+  async write(items: readonly JournalItem[]): Promise<void> {
+    let bytes = 0
+    for (const { entry } of items) bytes += entryBytes(entry)
+    try {
+      if (!this.#fits(this.#areas[this.#current] as Area, wholeBlocks(FRAME_HEAD_BYTES + bytes))) await this.#turn()
+      const entries = items.map((item) => item.entry)
+      const sequence = await this.#append(entries)
+      const area = this.#areas[this.#current] as Area
+      for (const { member, upTo, isGone } of items) {
+        if (member === null || isGone()) continue
+        if (area.waiting.size === 0) area.liveFrom = sequence
+        area.waiting.set(member, Math.max(area.waiting.get(member) ?? 0, upTo))
+      }
+    } catch (error) {
+      this.#state = 'broken'
+      this.#removeWhenIdle()
+      throw error
+    }
+  }
+
+  /** The other area is used again. First a durable frame must say that its old frames are over, lest a lost one be missed. */
+  async #turn(): Promise<void> {
+    const other = this.#areas[1 - this.#current] as Area
+    if (this.#saidLive <= other.lastSequence) await this.#append([])
+    this.#current = 1 - this.#current
+    other.usedBytes = 0
+    this.#deps.failpoint('journal.turned')
+  }
+
+  get #oldestLive(): number {
+    let oldest = this.#sequence
+    for (const area of this.#areas) if (area.waiting.size > 0) oldest = Math.min(oldest, area.liveFrom)
+    return oldest
+  }
+
+  async #append(entries: readonly JournalEntry[]): Promise<number> {
+    const file = this.#file as DiskFile
+    const area = this.#areas[this.#current] as Area
+    const sequence = this.#sequence++
+    const oldestLive = Math.min(this.#oldestLive, sequence)
+    const frame = encodeFrame(this.#id, { sequence, oldestLive, entries })
+    const at = area.from + area.usedBytes
+    area.usedBytes += frame.length
+    area.lastSequence = sequence
+    if (frame.length <= WRITE_NOW_MAX_BYTES) file.writeNow([frame], at)
+    else await file.write([frame], at)
+    this.#deps.failpoint('journal.written')
+    await file.datasync()
+    this.#deps.failpoint('journal.synced')
+    this.#saidLive = oldestLive
+    return sequence
+  }
+
+  /** The member's own file is durable up to `upTo`. */
+  release(member: JournalMember, upTo: number): void {
+    for (const { waiting } of this.#areas) {
+      const needed = waiting.get(member)
+      if (needed !== undefined && needed <= upTo) waiting.delete(member)
+    }
+    this.#removeWhenIdle()
+  }
+
+  /** The member is gone: its log was deleted, or opened anew by a recovery that made everything durable. */
+  drop(member: JournalMember): void {
+    this.release(member, Number.POSITIVE_INFINITY)
+  }
+
+  #removeWhenIdle(): void {
+    if (this.#state !== 'broken' || this.#areas.some((area) => area.waiting.size > 0) || this.#background !== null) return
+    this.#inBackground(this.#remove(), 'absent', 'the journal failed and could not be removed')
+  }
+
+  #inBackground(work: Promise<void>, then: State, failure: string): void {
+    this.#background = work
+      .then(
+        () => {
+          this.#state = then
+        },
+        (error: unknown) => {
+          // One that could not be removed is made anew, empty, before it is used.
+          this.#state = 'absent'
+          this.#deps.log.warn('storage.journal_failed', failure, { error })
+        },
+      )
+      .then(() => {
+        if (this.#state === 'absent') this.#retryAtMs = this.#deps.clock.monotonicMs() + RETRY_MS
+        this.#background = null
+      })
+  }
+
+  async #remove(): Promise<void> {
+    await this.#close()
+    await this.#deps.disk.removeFile(this.#path)
+    this.#deps.failpoint('journal.removed')
+    await this.#deps.disk.syncDirectory(this.#options.folder)
+  }
+
+  /** At the stop. The file goes, durably, when every byte in it is durable elsewhere; else the next start reads it. */
+  async close(): Promise<void> {
+    await this.#background
+    if (this.#file === null) return
+    if (this.#areas.some((area) => area.waiting.size > 0)) await this.#close()
+    else await this.#remove()
+    this.#state = 'absent'
+    this.isKept = true
+  }
+
+  async #close(): Promise<void> {
+    const file = this.#file
+    this.#file = null
+    await file?.close()
+  }
+
+  get #path(): string {
+    return `${this.#options.folder}/${JOURNAL_FILE}`
+  }
+}
