@@ -170,7 +170,10 @@ test('a frame that is lost is damage, reported, and takes no log silently back',
   const manager = await openManager(after, { lines, boot: 'boot-2' })
   assert.ok(lines.some((line) => line.event === 'storage.journal_damaged'))
   for (let partition = 0; partition < COUNT; partition++) {
-    await assert.rejects(manager.open({ topic: 't', partition, topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 }), /everything below 4/)
+    await assert.rejects(
+      manager.open({ topic: 't', partition, topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 }),
+      /everything below 4/,
+    )
   }
   assert.ok(after.peek(`${JOURNAL}.damaged`) !== null)
   await manager.close()
