@@ -6,10 +6,9 @@ import { NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { NodeLoader } from '../../src/io/loader.ts'
-import { InlineOffload } from '../../src/io/offload.ts'
-import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { buildBatch } from '../../src/record/builder.ts'
-import { Codecs } from '../../src/record/compression.ts'
+import { CODEC, Codecs } from '../../src/record/compression.ts'
+import { thisMachine } from '../../src/server/machine.ts'
 import { FakeMetadata } from '../../test/support/fake-metadata.ts'
 import { NullLogs } from './null-log.ts'
 
@@ -78,15 +77,58 @@ function awaitIfPromise<T>(value: T | Promise<T>): T | Promise<T> {
   return value
 }
 
+/** Values as services send them: JSON with fields that repeat and numbers that do not. */
+function jsonBatch(count: number, codecs: Codecs, codec: number): Buffer {
+  const timestampMs = new SystemClock().nowMs()
+  const random = new SeededRandom(7)
+  const records = Array.from({ length: count }, (_, i) => {
+    const order = {
+      id: i,
+      customer: random.below(1e6),
+      status: 'shipped',
+      amount: random.below(1e5) / 100,
+      note: random.below(1e9).toString(36),
+    }
+    return { key: Buffer.from(`order-${random.below(1e6)}`), value: Buffer.from(JSON.stringify(order).padEnd(200, '.')), timestampMs }
+  })
+  return buildBatch(records, { codec, compress: (number, bytes) => codecs.deflate(number, bytes) })
+}
+
+/** What a look at every record costs beside what a look at the header does. The thread's time counts. */
+async function validations(broker: Broker, codecs: Codecs): Promise<void> {
+  const config = (value: string) => new Map([['moonmq.record.validation', value]])
+  const topic = (name: string) => ({ name, partitions: 1, replicationFactor: 1, assignments: new Map(), config: config(name) })
+  for (const name of ['full', 'header']) await broker.topics.create(CONTEXT, topic(name))
+  for (const count of [200, 2000]) {
+    for (const [codecTitle, codec] of Object.entries(CODEC)) {
+      await codecs.ready(codec)
+      const bytes = jsonBatch(count, codecs, codec)
+      const rates: number[] = []
+      for (const name of ['full', 'header']) {
+        const request = { ...requestOf(bytes, 'none'), partitions: [{ topic: name, partition: 0, batch: bytes }] }
+        rates.push(
+          await best(20, async () => {
+            for (let i = 0; i < 20; i++) (await awaitIfPromise(broker.produce.append(CONTEXT, request))).settled()
+          }),
+        )
+      }
+      const [full = 1, header = 1] = rates
+      print(`validation, ${count} records of 210 B, ${codecTitle}, full`, full, 'batches')
+      print(`  header only (${(1e6 / full - 1e6 / header).toFixed(0)} us a batch less)`, header, 'batches')
+    }
+  }
+}
+
 async function main(): Promise<void> {
   const clock = new SystemClock()
   const codecs = new Codecs({ loader: new NodeLoader() })
+  const { offload } = thisMachine({ poolSize: 4, memoryBytes: 0 })
   const broker = await Broker.open(
     {
       metadata: new FakeMetadata(),
       logs: new NullLogs(),
       codecs,
-      offload: new InlineOffload({ run: (job) => runBatchJob(codecs, job) }),
+      offload,
       clock,
       random: new SeededRandom(1),
       log: SILENT,
@@ -114,7 +156,9 @@ async function main(): Promise<void> {
     ),
   )
   print('single records of 64 clients at a time', single, 'records')
+  await validations(broker, codecs)
   await broker.close()
+  await offload.close()
 }
 
 await main()

@@ -65,7 +65,6 @@ export const ERRORS = {
   CORRUPT_RECORDS: row(7, 2, 500, RETRY, '{file} is damaged at byte {position}: {reason}'),
   CORRUPT_BATCH: row(1, 2, 400, FINAL, 'the record batch is damaged: {reason}'),
   INVALID_RECORD: row(1, 87, 400, FINAL, 'the record batch is not valid: {reason}'),
-  UNSUPPORTED_FOR_MESSAGE_FORMAT: row(1, 43, 400, FINAL, 'record format {magic} is not supported; send format 2'),
   UNSUPPORTED_COMPRESSION: row(7, 76, 400, FINAL, 'compression codec {codec} is not available'),
   RECORD_TOO_LARGE: row(7, 10, 413, FINAL, 'a record batch of {size} bytes exceeds max.message.bytes={limit}'),
   INFLATED_TOO_LARGE: row(7, 10, 413, FINAL, 'the record batch inflates to more than {limit} bytes'),

@@ -65,6 +65,10 @@ export class Inflater {
 
   /** Walks the records of a batch from a producer. Throws INVALID_RECORD besides what `section` throws. */
   check(batch: Buffer, header: BatchHeader, options: CheckOptions): CheckedRecords | Promise<CheckedRecords> {
+    // The common case, without anything made for it.
+    if (codecOf(header) === 0 && options.to === null && header.sizeBytes <= this.#options.onLoopPlainBytes) {
+      return checkRecords(this.#codecs, header, recordsSection(batch, 0, header), options)
+    }
     const job = { kind: 'check', bytes: batch, ...options } as const
     return this.#withPlain(batch, header, options.maxBytes, job, (plain) => checkRecords(this.#codecs, header, plain, options))
   }

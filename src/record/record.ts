@@ -223,6 +223,7 @@ export function validateRecords(
   options: { readonly dense: boolean; readonly keyed?: boolean },
 ): RecordsSummary {
   const cursor = new RecordCursor(section, header)
+  let keyless: number[] | null = null
   let maxTimestampMs = -1
   let offsetOfMaxTimestamp = -1
   let minTimestampMs = -1
@@ -232,8 +233,7 @@ export function validateRecords(
     if (options.dense ? delta !== cursor.index : delta <= previousDelta || delta > header.lastOffsetDelta) {
       throw invalid(`record ${cursor.index} has offset delta ${delta}`)
     }
-    if (options.keyed === true && cursor.keySize < 0)
-      throw invalid(`record ${cursor.index} has no key; a compacted topic keeps the last record of each key`)
+    if (options.keyed === true && cursor.keySize < 0) keyless = noteKeyless(keyless, cursor.index)
     if (!Number.isSafeInteger(cursor.timestampMs)) throw invalid(`record ${cursor.index} has a timestamp beyond 2^53`)
     if (cursor.timestampMs > maxTimestampMs || offsetOfMaxTimestamp < 0) {
       maxTimestampMs = cursor.timestampMs
@@ -246,5 +246,21 @@ export function validateRecords(
   if (options.dense && previousDelta !== header.lastOffsetDelta) {
     throw invalid(`the last record has offset delta ${previousDelta}, the header says ${header.lastOffsetDelta}`)
   }
+  if (keyless !== null) throw withoutKey(keyless)
   return { maxTimestampMs, offsetOfMaxTimestamp, minTimestampMs }
+}
+
+/** Records that are named one by one when a batch is refused. */
+const MAX_NAMED_RECORDS = 100
+
+function noteKeyless(known: number[] | null, index: number): number[] {
+  if (known === null) return [index]
+  if (known.length < MAX_NAMED_RECORDS) known.push(index)
+  return known
+}
+
+/** The detail `records` has their places in the batch: a door can tell the producer which of its records are at fault. */
+function withoutKey(records: readonly number[]): MoonMQError {
+  const reason = `record ${records.join(', ')} has no key; a compacted topic keeps the last record of each key`
+  return new MoonMQError('INVALID_RECORD', { reason, records: records.join(',') })
 }

@@ -31,12 +31,11 @@ function invalid(reason: string): MoonMQError {
 function checkEnvelope(batch: Buffer, settings: TopicSettings): void {
   if (batch.length <= AT.magic) throw invalid(`${batch.length} bytes are no record batch`)
   const magic = batch.readInt8(AT.magic)
-  if (magic !== MAGIC) throw new MoonMQError('UNSUPPORTED_FOR_MESSAGE_FORMAT', { magic })
+  if (magic === 0 || magic === 1) throw invalid(`record format ${magic} is not supported; send format ${MAGIC}`)
+  if (magic !== MAGIC) throw new MoonMQError('CORRUPT_BATCH', { reason: `magic ${magic} is no record format` })
   if (batch.length < BATCH_HEADER_BYTES) throw invalid(`${batch.length} bytes are no record batch`)
   const sizeBytes = batch.readInt32BE(AT.batchLength) + BATCH_PREFIX_BYTES
-  if (sizeBytes > batch.length) {
-    throw new MoonMQError('CORRUPT_BATCH', { reason: `the batch says it has ${sizeBytes} bytes, ${batch.length} were sent` })
-  }
+  if (sizeBytes > batch.length) throw invalid(`the batch says it has ${sizeBytes} bytes, ${batch.length} were sent`)
   if (sizeBytes < BATCH_HEADER_BYTES) throw new MoonMQError('CORRUPT_BATCH', { reason: `a size of ${sizeBytes} bytes is below its header` })
   if (sizeBytes < batch.length) throw invalid(`${batch.length - sizeBytes} bytes follow the batch; send exactly one a partition`)
   const limit = settings.log.maxMessageBytes
@@ -48,7 +47,7 @@ function checkEnvelope(batch: Buffer, settings: TopicSettings): void {
 
 /**
  * The header of a batch from a producer, after everything that can be told without its records. Throws RECORD_TOO_LARGE,
- * CORRUPT_BATCH, INVALID_RECORD, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+ * CORRUPT_BATCH, INVALID_RECORD, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP, INVALID_TXN_STATE.
  */
 export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader {
   checkEnvelope(batch, settings)

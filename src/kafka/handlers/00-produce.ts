@@ -107,5 +107,21 @@ function accepted(index: number, outcome: ProduceOutcome | undefined) {
 }
 
 function failed(index: number, error: MoonMQError) {
-  return { index, errorCode: kafkaCode(error), baseOffset: -1, logAppendTimeMs: -1, logStartOffset: -1, errorMessage: error.message }
+  const errorCode = kafkaCode(error)
+  return {
+    index,
+    errorCode,
+    baseOffset: -1,
+    logAppendTimeMs: -1,
+    logStartOffset: -1,
+    errorMessage: error.message,
+    recordErrors: named(error),
+  }
+}
+
+/** The records of a batch that it was refused for, where the broker names them (KIP-467). */
+function named({ details }: MoonMQError) {
+  const { records } = details
+  if (typeof records !== 'string') return []
+  return records.split(',').map((batchIndex) => ({ batchIndex: Number(batchIndex), batchIndexErrorMessage: 'it has no key' }))
 }

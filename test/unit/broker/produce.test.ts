@@ -17,9 +17,9 @@ function sealed(change: (batch: Buffer) => void, batch = batchOf(2)): Buffer {
 const DAMAGE: readonly [string, ErrorCode, () => Buffer][] = [
   ['no bytes', 'INVALID_RECORD', () => Buffer.alloc(0)],
   ['a cut header', 'INVALID_RECORD', () => batchOf(1).subarray(0, 40)],
-  ['an older format', 'UNSUPPORTED_FOR_MESSAGE_FORMAT', () => sealed((b) => b.writeInt8(1, AT.magic))],
+  ['an older format', 'INVALID_RECORD', () => sealed((b) => b.writeInt8(1, AT.magic))],
   ['two batches', 'INVALID_RECORD', () => Buffer.concat([batchOf(1), batchOf(1)])],
-  ['a length beyond the bytes', 'CORRUPT_BATCH', () => sealed((b) => b.writeInt32BE(b.length, AT.batchLength))],
+  ['a length beyond the bytes', 'INVALID_RECORD', () => sealed((b) => b.writeInt32BE(b.length, AT.batchLength))],
   ['a negative length', 'CORRUPT_BATCH', () => sealed((b) => b.writeInt32BE(-5, AT.batchLength))],
   [
     'a flipped bit',
