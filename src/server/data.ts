@@ -88,6 +88,7 @@ export class Data implements Resource {
           raiseLeaderEpochs: !logs.wasClean,
         },
       )
+      logs.isDeletedTopic = (id) => metadata.removedTopics.has(id)
       logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
       const retention = await openRetention(deps, options, logs)
       const memory = await MemoryLogs.open(deps, { maxBytes: options.memoryTopicBytes, kafka: options.kafka })

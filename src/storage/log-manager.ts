@@ -120,6 +120,7 @@ export class LogManager implements Resource {
   readonly #checkpoints = new Serial()
   /** The save of log starts that was asked for and has not begun. */
   #startsSave: Promise<void> | null = null
+  #isDeletedTopic: (id: Uuid) => boolean = () => false
   /** Called when a log failed because the disk is full. */
   onDiskFull: (() => void) | null = null
   /** Of the recovery points as they are on disk; null while that is not known. */
@@ -231,6 +232,14 @@ export class LogManager implements Resource {
   /** For the metadata log, which is opened through this manager before it can answer. */
   set nextLeaderEpoch(raise: (partition: TopicPartition) => Promise<number>) {
     this.#reopener.nextLeaderEpoch = raise
+  }
+
+  /** Which topics the metadata log knows to be deleted. What a crash left of them, folders and offsets, is no longer looked at. */
+  set isDeletedTopic(isDeleted: (id: Uuid) => boolean) {
+    this.#isDeletedTopic = isDeleted
+    for (const offsets of [this.#recoveryPoints, this.#logStarts]) {
+      for (const [key, { topicId }] of offsets) if (isDeleted(topicId)) offsets.delete(key)
+    }
   }
 
   get logs(): Iterable<PartitionLog> {
@@ -473,7 +482,7 @@ export class LogManager implements Resource {
     })
   }
 
-  /** Whether the folder was there. One that belongs to another topic is set aside: a topic of the same name was deleted meanwhile. */
+  /** Whether the folder was there. One of a deleted topic of the same name goes away, one of a topic that nobody knows is set aside. */
   async #prepareFolder(request: OpenLogRequest, folder: string, hadRecords: boolean): Promise<boolean> {
     if (this.#deps.disk.statNow(folder) !== null) {
       const topicId = folderTopicId(this.deps, folder)
@@ -482,7 +491,8 @@ export class LogManager implements Resource {
         await makeLogFolder(this.deps, folder, request.topicId)
         return true
       }
-      await this.#setAside(request, topicId)
+      if (this.#isDeletedTopic(topicId)) await this.#markDeleted(request, topicId)
+      else await this.#setAside(request, topicId)
     }
     if (hadRecords)
       throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'the folder is missing, but records in it were acknowledged' })

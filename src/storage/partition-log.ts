@@ -27,6 +27,7 @@ import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
 import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
+import { AppendClock } from './record-age.ts'
 import type { CutReport } from './recovery.ts'
 import type { Removals } from './removals.ts'
 import { Segment } from './segment.ts'
@@ -126,6 +127,8 @@ export class PartitionLog implements Log, ReadableLog {
   /** From the call of `close` on: a segment that is closed behind it in the queue would keep its indexes in memory. */
   #isClosing = false
 
+  /** Where the broker stamps batches. */
+  readonly #appendClock = new AppendClock()
   #logStart = 0
   #logEnd = 0
   generation = 0
@@ -312,7 +315,8 @@ export class PartitionLog implements Log, ReadableLog {
     this.#isChanged = true
     const isAppendTime = this.#config.timestampType === 'LogAppendTime'
     const nowMs = this.#deps.clock.nowMs()
-    const stored = isAppendTime ? setLogAppendTime(batch, 0, header, nowMs) : header
+    const stampMs = isAppendTime ? this.#appendClock.stamp(nowMs) : -1
+    const stored = isAppendTime ? setLogAppendTime(batch, 0, header, stampMs) : header
     const plan = planAppend(this.#active, this.#logEnd, stored, this.#config, nowMs)
     if (plan.roll !== null) this.#roll(plan.baseOffset, nowMs)
     const segment = this.#active
@@ -327,7 +331,7 @@ export class PartitionLog implements Log, ReadableLog {
     return {
       baseOffset: plan.baseOffset,
       lastOffset: plan.lastOffset,
-      logAppendTimeMs: isAppendTime ? nowMs : -1,
+      logAppendTimeMs: stampMs,
       logStartOffset: this.#logStart,
     }
   }

@@ -27,3 +27,14 @@ export function ageOf(times: SegmentTimes, nowMs: number): number | null {
   if (!isPlausibleTime(largestMs, nowMs)) return isAppendKnown ? nowMs - appendedMs : null
   return nowMs - (isAppendKnown ? Math.min(largestMs, appendedMs + MAX_AHEAD_MS) : largestMs)
 }
+
+/** Stamps of one log. They do not go back when the clock is corrected; a clock that was wrong by more than an hour is followed. */
+export class AppendClock {
+  #lastMs = Number.NEGATIVE_INFINITY
+
+  stamp(nowMs: number): number {
+    const isCorrection = nowMs < this.#lastMs && this.#lastMs - nowMs <= MAX_AHEAD_MS
+    if (!isCorrection) this.#lastMs = nowMs
+    return this.#lastMs
+  }
+}

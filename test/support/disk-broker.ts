@@ -2,7 +2,7 @@ import { Broker } from '../../src/broker/broker.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
-import { NO_FAILPOINT } from '../../src/core/failpoint.ts'
+import { type Failpoint, NO_FAILPOINT } from '../../src/core/failpoint.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SystemRandom } from '../../src/core/random.ts'
 import { FixedHost } from '../../src/io/host.ts'
@@ -26,7 +26,11 @@ export interface DiskBroker {
 let nextPid = 1000
 
 /** Groups are loaded when it resolves. Each call is another process of another boot. */
-export async function diskBroker(disk: MemoryDisk, settings: Record<string, string> = {}): Promise<DiskBroker> {
+export async function diskBroker(
+  disk: MemoryDisk,
+  settings: Record<string, string> = {},
+  failpoint: Failpoint = NO_FAILPOINT,
+): Promise<DiskBroker> {
   const clock: Clock = new SystemClock()
   const pid = nextPid++
   const host = new FixedHost({ pid, bootId: `boot-${pid}`, processes: new Map([[pid, '1']]) })
@@ -34,7 +38,7 @@ export async function diskBroker(disk: MemoryDisk, settings: Record<string, stri
   const random = new SystemRandom()
   const codecs = new Codecs({ loader })
   const offload = new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
-  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint: NO_FAILPOINT }
+  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint }
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
     { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },

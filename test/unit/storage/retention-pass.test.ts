@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isCode } from '../../../src/core/errors.ts'
+import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import type { Segment } from '../../../src/storage/segment.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, RetentionWorld } from '../../support/retention.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, RetentionWorld, SteppedClock } from '../../support/retention.ts'
 import { DATA_FOLDER, readAll, store } from '../../support/storage.ts'
 
 const YEAR_MS = 365 * DAY_MS
@@ -147,7 +148,7 @@ test('what waited to be removed at the stop is removed by the next start, and no
 })
 
 for (const [name, stamp] of IMPOSSIBLE) {
-  test(`a record stamped with ${name} goes in time, and so do the segments behind it`, async () => {
+  test(`O13: a record stamped with ${name} goes in time, and so do the segments behind it`, async () => {
     const world = await RetentionWorld.open({ config: { segmentBytes: 300 } })
     await world.put('early', stamp(world.clock.nowMs()))
     for (let index = 0; index < 5; index++) await world.put()
@@ -158,7 +159,7 @@ for (const [name, stamp] of IMPOSSIBLE) {
     await world.close()
   })
 
-  test(`one record stamped with ${name} in traffic that goes on does not keep its segment for ever`, async () => {
+  test(`O13: one record stamped with ${name} in traffic that goes on does not keep its segment for ever`, async () => {
     const world = await RetentionWorld.open({ config: { segmentBytes: 1 << 30, segmentMs: 2 * HOUR_MS } })
     await world.put('poison', stamp(world.clock.nowMs()))
     for (let index = 0; index < 40; index++) {
@@ -171,7 +172,7 @@ for (const [name, stamp] of IMPOSSIBLE) {
     await world.close()
   })
 
-  test(`a segment stamped with ${name} is as old after restarts and with a file that was copied`, async () => {
+  test(`O13: a segment stamped with ${name} is as old after restarts and with a file that was copied`, async () => {
     let world = await RetentionWorld.open()
     await world.put('v'.repeat(100), stamp(world.clock.nowMs()))
     await world.put('v'.repeat(100), stamp(world.clock.nowMs()))
@@ -193,7 +194,7 @@ for (const [name, stamp] of IMPOSSIBLE) {
   })
 }
 
-test('records with LogAppendTime are stamped by the broker, whatever they carry', async () => {
+test('O13: records with LogAppendTime are stamped by the broker, whatever they carry', async () => {
   const world = await RetentionWorld.open({ config: { timestampType: 'LogAppendTime' } })
   for (const [, stamp] of IMPOSSIBLE) await world.put('v'.repeat(100), stamp(world.clock.nowMs()))
   await world.live(55 * MINUTE_MS)
@@ -208,7 +209,7 @@ for (const [name, jumpMs] of [
   ['ten years ahead', 10 * YEAR_MS],
   ['back to 1970', -1_700_000_000_000],
 ] as const) {
-  test(`a clock that jumps ${name} deletes nothing at once, and is reported`, async () => {
+  test(`K1: a clock that jumps ${name} deletes nothing at once, and is reported`, async () => {
     const world = await RetentionWorld.open({ config: { retentionMs: 12 * HOUR_MS } })
     for (let index = 0; index < 20; index++) await world.put()
     await world.pass()
@@ -301,6 +302,56 @@ test('a topic with an interval of its own is looked at in that interval', async 
   await world.clock.advance(1)
   await world.pass()
   assert.equal(world.log.logStartOffset, 1)
+  await world.close()
+})
+
+test('K1: append time stands still while the clock is set back by up to an hour, and follows it when it is set back by more', async () => {
+  const world = await RetentionWorld.open({ config: { timestampType: 'LogAppendTime', segmentBytes: 1 << 20 } })
+  const put = async () => (await store(world.log, ['x'], { timestampMs: 5 })).logAppendTimeMs
+  const firstMs = await put()
+  world.clock.jumpWallClock(-HOUR_MS)
+  assert.equal(await put(), firstMs)
+  await world.clock.advance(HOUR_MS + 7)
+  assert.equal(await put(), firstMs + 7)
+  world.clock.jumpWallClock(10 * YEAR_MS)
+  await put()
+  world.clock.jumpWallClock(-10 * YEAR_MS)
+  assert.equal(await put(), firstMs + 7, 'ten years are no correction')
+  await world.close()
+})
+
+test('a disk that is full for producers has room again once retention took what may go', async () => {
+  const clock = new SteppedClock()
+  const disk = new MemoryDisk({ clock }, { capacityBytes: 6 * 1024 * 1024 })
+  const world = await RetentionWorld.open({ clock, disk, config: { segmentBytes: 300_000, retentionMs: -1 } })
+  world.manager.nextLeaderEpoch = async () => world.log.leaderEpoch + 1
+  let asked = 0
+  world.manager.onDiskFull = () => {
+    asked++
+    world.retention.hurry()
+  }
+  const big = 'x'.repeat(100_000)
+  let stored = 0
+  try {
+    for (; stored < 1000; stored++) await world.put(big)
+  } catch (error) {
+    assert.ok(isCode(error, 'STORAGE_FULL'), String(error))
+  }
+  assert.equal(asked, 1)
+  assert.ok(stored > 40 && stored < 70, String(stored))
+  await world.pass()
+  assert.equal(world.log.logStartOffset, 0, 'nothing may go yet')
+  world.log.reconfigure({ ...world.log.config, retentionBytes: 1_000_000 })
+  world.retention.hurry()
+  await world.pass()
+  assert.ok(world.log.logStartOffset > 0)
+  for (let turn = 0; turn < 100 && world.log.state !== 'online'; turn++) {
+    await world.clock.advance(1000)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  assert.equal(world.log.state, 'online')
+  assert.equal((await store(world.log, [big], { epoch: 5 })).baseOffset, stored)
+  assert.equal((await readAll(world.log)).length, stored + 1 - world.log.logStartOffset)
   await world.close()
 })
 
