@@ -29,10 +29,10 @@ interface Answered {
   new: number
 }
 
-const valueOf = (life: string, index: number) => `${life} ${index} ${'.'.repeat(100)}`
+const textOf = (life: string, index: number) => `${life} ${index} ${'.'.repeat(100)}`
 
 function send({ broker }: DiskBroker, life: string, sequence: number) {
-  const batch = buildBatch([{ key: null, value: Buffer.from(valueOf(life, sequence)), timestampMs: Date.now() }], {
+  const batch = buildBatch([{ key: null, value: Buffer.from(textOf(life, sequence)), timestampMs: Date.now() }], {
     producerId: PRODUCER,
     producerEpoch: 0,
     baseSequence: sequence,
@@ -106,7 +106,7 @@ async function check(disk: MemoryDisk, answered: Answered, where: string): Promi
   if (topic === undefined || isOld) await createTopic(broker, TOPIC, 1, CONFIG)
   const found = await values(running)
   assert.ok(found.length >= answered.new, `${where}: ${found.length} of ${answered.new}`)
-  for (const [index, value] of found.entries()) assert.equal(value, valueOf('new', index), where)
+  for (const [index, value] of found.entries()) assert.equal(value, textOf('new', index), where)
   const again = await send(running, 'new', found.length)
   assert.deepEqual(
     [again.error, again.baseOffset],
