@@ -305,9 +305,6 @@ class ImportRun {
       logs.push(await importLog(this.#deps, source, { target: staging, onBytes: (bytes) => this.#read(source, bytes) }))
       if (staging !== null) await disk.syncDirectory(staging)
     }
-    const holey = logs.findIndex((log) => log.hasHoles)
-    if (holey >= 0)
-      throw new MoonMQError('DATA_DAMAGED', { path: `${topic.name}-${holey}`, reason: 'compaction left holes in its offsets' })
     if (this.#target !== null) await this.#enter(this.#target, topic, logs)
     this.imported.push({ name: topic.name, id: topic.id, partitions: logs.map((log, partition) => ({ ...log, partition })) })
   }

@@ -8,6 +8,7 @@ import { AT, type BatchHeader, codecOf, hasProducer, nextOffset } from '../recor
 import type { Codecs } from '../record/compression.ts'
 import { recordsSection, validateRecords } from '../record/record.ts'
 import type { BufferPool } from './buffer-pool.ts'
+import { NEVER_COMPACTED, writeCompactionNote } from './compaction/note.ts'
 import {
   decodePartitionMetadata,
   PARTITION_METADATA_FILE,
@@ -118,7 +119,9 @@ export async function importLog(
   })
   const run = new LogImport(deps, source, options.onBytes)
   for (const [index, base] of bases.entries()) await run.segment(base, index === bases.length - 1, options.target)
-  return run.result(bases)
+  const imported = run.result(bases)
+  if (options.target !== null && imported.hasHoles) await run.noteHoles(options.target)
+  return imported
 }
 
 class LogImport {
@@ -128,7 +131,7 @@ class LogImport {
   readonly #producers: ProducerState
   #expected = -1
   #lastEpoch = -1
-  #hasHoles = false
+  #holesBelow = 0
   #batches = 0
   #records = 0
   #bytes = 0
@@ -159,18 +162,23 @@ class LogImport {
       records: this.#records,
       bytes: this.#bytes,
       lastEpoch: this.#lastEpoch,
-      hasHoles: this.#hasHoles,
+      hasHoles: this.#holesBelow > 0,
       tornBytes: this.#tornBytes,
       open,
       maxProducerId: this.#maxProducerId,
     }
   }
 
+  /** Without it the gaps would be damage. Compaction goes on from the beginning. */
+  noteHoles(target: string): Promise<void> {
+    return writeCompactionNote(this.#deps.disk, target, { ...NEVER_COMPACTED, holesBelow: this.#holesBelow })
+  }
+
   async segment(base: number, isLast: boolean, target: string | null): Promise<void> {
     const { disk, pool } = this.#deps
     const name = segmentFileName(base, 'log')
     const path = `${this.#source.folder}/${name}`
-    if (this.#expected >= 0 && base > this.#expected) this.#hasHoles = true
+    if (this.#expected >= 0 && base > this.#expected) this.#holesBelow = base
     if (base < this.#expected) throw damaged(path, `the file before it ends at offset ${this.#expected}`)
     const file = await disk.open(path, 'read')
     const output = target === null ? null : await Output.open(disk, `${target}/${name}`)
@@ -196,7 +204,8 @@ class LogImport {
 
   async #batch(header: BatchHeader, bytes: Buffer, at: number, path: string, position: number): Promise<void> {
     const { codecs } = this.#deps
-    if (header.baseOffset > this.#expected || header.recordCount !== header.lastOffsetDelta + 1) this.#hasHoles = true
+    if (header.baseOffset > this.#expected) this.#holesBelow = header.baseOffset
+    if (header.recordCount !== header.lastOffsetDelta + 1) this.#holesBelow = nextOffset(header)
     try {
       const codec = codecOf(header)
       await codecs.ready(codec)

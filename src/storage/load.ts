@@ -343,7 +343,7 @@ async function findSnapshot(
       if (!(error instanceof MoonMQError)) throw error
     }
   }
-  return loadProducerSnapshot(deps, { directory: options.folder, maxOffset: endOffset })
+  return loadProducerSnapshot(deps, { directory: options.folder, minOffset: options.holesBelow, maxOffset: endOffset })
 }
 
 async function recover(deps: LoadDeps, options: Loading, bases: readonly number[], found: EpochCache | null): Promise<LoadedSegments> {
@@ -351,7 +351,11 @@ async function recover(deps: LoadDeps, options: Loading, bases: readonly number[
   const fromIndex = found === null ? 0 : firstUnverified(bases, options.recoveryPoint)
   const segments = await openSegments(deps, options.folder, bases, fromIndex)
   const from = segments[fromIndex] as Segment
-  const snapshot = await loadProducerSnapshot(deps, { directory: options.folder, maxOffset: from.baseOffset })
+  const snapshot = await loadProducerSnapshot(deps, {
+    directory: options.folder,
+    minOffset: options.holesBelow,
+    maxOffset: from.baseOffset,
+  })
   const producers = new ProducerState(deps, deps.producerOptions)
   if (snapshot !== null) producers.load(snapshot.producers, snapshot.endOffset)
   const state = { producers, epochs }

@@ -125,16 +125,17 @@ export function writeProducerSnapshot(disk: Disk, directory: string, endOffset: 
 
 /**
  * The newest whole snapshot at or below `maxOffset`; null when there is none, and the log must be folded from its start. Damaged ones
- * and those above `maxOffset`, which tell of records that the log no longer has, are removed: they can be made again.
+ * and those above `maxOffset`, which tell of records that the log no longer has, are removed: they can be made again. So are those below
+ * `minOffset`, behind which compaction may have taken the marker of a transaction that was open by then.
  */
 export async function loadProducerSnapshot(
   deps: { disk: Disk; log: Logger },
-  options: { directory: string; maxOffset: number },
+  options: { directory: string; minOffset?: number; maxOffset: number },
 ): Promise<{ readonly endOffset: number; readonly producers: readonly ProducerEntry[] } | null> {
   const { disk, log } = deps
   for (const endOffset of (await listProducerSnapshots(disk, options.directory)).reverse()) {
     const path = `${options.directory}/${producerSnapshotName(endOffset)}`
-    if (endOffset <= options.maxOffset) {
+    if (endOffset <= options.maxOffset && endOffset >= (options.minOffset ?? 0)) {
       try {
         const bytes = await readSmallFile(disk, path, MAX_PRODUCER_SNAPSHOT_BYTES)
         if (bytes !== null) return { endOffset, producers: decodeProducerSnapshot(bytes, { file: path, endOffset }) }

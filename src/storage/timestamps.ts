@@ -1,6 +1,7 @@
 import { isCode } from '../core/errors.ts'
-import { type BatchHeader, batchSizeAt, readBatchHeader } from '../record/batch.ts'
+import { type BatchHeader, batchSizeAt, lastOffset, readBatchHeader } from '../record/batch.ts'
 import type { Inflater } from '../record/inflater.ts'
+import type { LargestTimestamp } from './largest-timestamp.ts'
 import type { Segment } from './segment.ts'
 import type { TimeEntry } from './time-index.ts'
 import type { LogRead, ReadRequest, TimestampOffset } from './types.ts'
@@ -57,12 +58,47 @@ export async function offsetOfMaxTimestamp(log: SearchableLog, inflater: Inflate
     if (max.timestampMs > best.timestampMs && max.lastOffset >= log.logStartOffset) best = max
   }
   if (best.timestampMs < 0 || best.lastOffset >= limitOffset) return null
-  const read = await log.read({ offset: best.lastOffset, maxBytes: 0, minOneBatch: true, limitOffset })
+  const found = await recordAt(log, inflater, limitOffset, best)
+  if (found !== null) return found
+  // Compaction keeps a batch of a producer without its records, and with its time.
+  const largest = await largestOfRecords(log, limitOffset)
+  return largest === null ? null : recordAt(log, inflater, limitOffset, largest)
+}
+
+async function recordAt(
+  log: SearchableLog,
+  inflater: Inflater,
+  limitOffset: number,
+  largest: LargestTimestamp,
+): Promise<TimestampOffset | null> {
+  const read = await log.read({ offset: largest.lastOffset, maxBytes: 0, minOneBatch: true, limitOffset })
   try {
-    return await searchBatches(read, inflater, () => true, log.logStartOffset, best.timestampMs)
+    return await searchBatches(read, inflater, () => true, log.logStartOffset, largest.timestampMs)
   } finally {
     read.release()
   }
+}
+
+/** By the header of every batch that has records. */
+async function largestOfRecords(log: SearchableLog, limitOffset: number): Promise<LargestTimestamp | null> {
+  let largest: LargestTimestamp | null = null
+  for (let offset = log.logStartOffset; offset < limitOffset; ) {
+    const read = await log.read({ offset, maxBytes: READ_BYTES, minOneBatch: true, limitOffset })
+    try {
+      if (read.sizeBytes === 0) break
+      for (const bytes of read.buffers) {
+        for (let at = 0; at < bytes.length; at += batchSizeAt(bytes, at, bytes.length) as number) {
+          const header = readBatchHeader(bytes, at, bytes.length)
+          if (header.recordCount === 0 || header.maxTimestampMs <= (largest?.timestampMs ?? -1)) continue
+          largest = { timestampMs: header.maxTimestampMs, lastOffset: lastOffset(header) }
+        }
+      }
+      offset = read.nextOffset
+    } finally {
+      read.release()
+    }
+  }
+  return largest
 }
 
 function reaches(segment: Segment, timestampMs: number): boolean {

@@ -220,6 +220,8 @@ class PartitionCheck {
     const entries = this.#snapshots.get(endOffset)
     if (entries === undefined) return
     this.#snapshots.delete(endOffset)
+    // Nobody reads it any more: compaction may have taken markers behind it.
+    if (endOffset < this.#holesBelow) return
     for (const entry of entries) {
       const last = entry.batches[entry.batches.length - 1]
       // What lies before the scan cannot be compared, nor what compaction may have taken: those batches are no longer in the log.
@@ -228,7 +230,11 @@ class PartitionCheck {
       const newest = found?.batches[found.batches.length - 1]
       const isSame =
         found?.producerEpoch === entry.producerEpoch && newest?.lastOffset === last.lastOffset && newest.lastSequence === last.lastSequence
-      if (isSame && (found.currentTxnFirstOffset === entry.currentTxnFirstOffset || entry.currentTxnFirstOffset < this.#startOffset))
+      if (
+        isSame &&
+        (found.currentTxnFirstOffset === entry.currentTxnFirstOffset ||
+          entry.currentTxnFirstOffset < Math.max(this.#startOffset, this.#holesBelow))
+      )
         continue
       this.#snapshotFault(endOffset, `what it says of producer ${entry.producerId} differs from the batches`)
       return
@@ -268,7 +274,9 @@ class PartitionCheck {
       return
     }
     for (const { leaderEpoch, startOffset } of stored.entries) {
-      if (startOffset < this.#startOffset || startOffset >= this.#nextOffset || this.#epochs.epochFor(startOffset) === leaderEpoch) continue
+      // The first batch of an epoch may have been compacted away.
+      if (startOffset < Math.max(this.#startOffset, this.#holesBelow) || startOffset >= this.#nextOffset) continue
+      if (this.#epochs.epochFor(startOffset) === leaderEpoch) continue
       findings.problem(file, null, `it says that epoch ${leaderEpoch} starts at offset ${startOffset}; no batch there has that epoch`)
       return
     }
