@@ -44,6 +44,7 @@ const FAILPOINTS = {
   'recovery.cut': 'recovery cut a torn end, nothing was synced since',
   'recovery.segment-synced': 'recovery made one segment durable, later ones were not looked at',
   'stop.logs-closed': 'every log was closed in order, their ends are not saved',
+  'stop.summary-written': 'how every log was left is saved, the marker of a stop in order is not there yet',
   'stop.marker-written': 'the marker of a stop in order is there, the lock too',
   'journal.prepared': 'the journal was made, durably, nothing was written to it',
   'journal.written': 'a frame is in the journal and not synced',

@@ -15,7 +15,7 @@ const VERSION = 1
 const FRAME_BYTES = 10
 const MAX_BYTES = 64 * 1024 * 1024
 
-const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4, compaction: 16 } as const
+const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4, 'clean-logs': 6, compaction: 16 } as const
 type Kind = keyof typeof KIND
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
@@ -24,6 +24,7 @@ export const ROOT_FILES = {
   'log-starts': 'moonmq-log-starts',
   'clean-shutdown': 'moonmq-clean-shutdown',
   'retention-clock': 'moonmq-retention-clock',
+  'clean-logs': 'moonmq-clean-logs',
 } as const satisfies Partial<Record<Kind, string>>
 
 export function seal(kind: Kind, body: Buffer): Buffer {

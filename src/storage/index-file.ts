@@ -27,13 +27,18 @@ export class IndexFile {
   }
 
   /** Asks the file for its size when nobody did so far. Throws when it is missing or ends within an entry. */
-  get #written(): number {
+  get #inFile(): number {
     this.#found ??= this.#count()
     return this.#found
   }
 
+  /** Entries in the file, null when nobody counted them. */
+  get written(): number | null {
+    return this.#found
+  }
+
   get entries(): number {
-    return this.#written + this.#pendingCount
+    return this.#inFile + this.#pendingCount
   }
 
   get pendingBytes(): number {
@@ -61,15 +66,22 @@ export class IndexFile {
       let at = 0
       while (at < bytes.length) {
         const part = bytes.subarray(at, at + FLUSH_BYTES)
-        handle.writeNow([part], this.#written * this.entryBytes + at)
+        handle.writeNow([part], this.#inFile * this.entryBytes + at)
         at += part.length
       }
     } finally {
       this.file.release()
     }
-    this.#found = this.#written + this.#pendingCount
+    this.#found = this.#inFile + this.#pendingCount
     this.#pendingCount = 0
     this.#pending = EMPTY
+  }
+
+  /** Writes what is pending; the file is there afterwards. What a power cut takes of it is built again. */
+  leave(): void {
+    this.file.acquire()
+    this.file.release()
+    this.flush()
   }
 
   /** Forgets every entry, whatever the file holds. */
@@ -109,7 +121,7 @@ export class IndexFile {
    */
   lastWhere(isAtOrBefore: (bytes: Buffer, at: number) => boolean): number {
     if (this.entries === 0) return -1
-    const handle = this.#written > 0 ? this.file.acquire() : null
+    const handle = this.#inFile > 0 ? this.file.acquire() : null
     try {
       let low = 0
       let high = this.entries - 1
@@ -127,7 +139,7 @@ export class IndexFile {
   /** Hands entry `number` to `use`. */
   read<T>(number: number, use: (bytes: Buffer, at: number) => T): T {
     assert(number >= 0 && number < this.entries, 'the entry exists')
-    if (number >= this.#written) return use(this.#pending, (number - this.#written) * this.entryBytes)
+    if (number >= this.#inFile) return use(this.#pending, (number - this.#inFile) * this.entryBytes)
     const handle = this.file.acquire()
     try {
       return this.#test(handle, number, use)
@@ -148,7 +160,7 @@ export class IndexFile {
   }
 
   #test<T>(handle: DiskFile | null, number: number, use: (bytes: Buffer, at: number) => T): T {
-    if (number >= this.#written || handle === null) return use(this.#pending, (number - this.#written) * this.entryBytes)
+    if (number >= this.#inFile || handle === null) return use(this.#pending, (number - this.#inFile) * this.entryBytes)
     const got = handle.readNow(this.#scratch, number * this.entryBytes)
     // A file shorter than it was found reads as zeros: the look-up lands nowhere, which its reader notices.
     if (got < this.entryBytes) this.#scratch.fill(0, got)

@@ -4,6 +4,7 @@ import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
+import { type CleanLog, loadSummarized, SMALL_LOG_BYTES } from './clean-logs.ts'
 import { COMPACTION_NOTE_FILE, type CompactionNote, loadCompactionNote, NEVER_COMPACTED, writeCompactionNote } from './compaction/note.ts'
 import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
@@ -75,11 +76,13 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
 }
 
 /**
- * Opens what a folder holds: segments, producers, epochs. After a clean stop by reading the end of the active segment, else through
+ * Opens what a folder holds: segments, producers, epochs. After a clean stop from its summary, `clean`, else by reading the end of the active segment, else through
  * recovery; whatever does not fit after a clean stop is recovered too. Everything that is returned is durable. Throws DATA_DAMAGED.
  */
-export async function loadLog(deps: LoadDeps, asked: LoadOptions): Promise<LoadedLog> {
+export async function loadLog(deps: LoadDeps, asked: LoadOptions, clean: CleanLog | null = null): Promise<LoadedLog> {
   const { folder } = asked
+  const summarized = clean === null || !asked.wasClean ? null : loadSummarized(deps, asked, clean)
+  if (summarized !== null) return summarized
   let names = asked.isThere ? await findNames(deps, folder) : new Set<string>()
   if (await settleCompaction(deps, folder, names)) names = await findNames(deps, folder)
   const bases = segmentBases(names)
@@ -120,10 +123,12 @@ async function loadSegments(
   const epochs = loadEpochs(deps, options)
   if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
-    const loaded = await loadClean(deps, options, { segments, names, epochs })
+    // The stop left its indexes unsynced: they are built again.
+    const wasLeft = segments.length === 1 && (segments[0] as Segment).sizeBytes <= SMALL_LOG_BYTES
+    const loaded = wasLeft ? null : await loadClean(deps, options, { segments, names, epochs })
     if (loaded !== null) return loaded
     for (const segment of segments) await segment.close()
-    deps.log.warn('storage.unclean', `${options.folder} does not fit its clean stop; it is recovered`, {})
+    if (!wasLeft) deps.log.warn('storage.unclean', `${options.folder} does not fit its clean stop; it is recovered`, {})
   }
   const isInDoubt = names.has(IN_DOUBT_FILE)
   const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)

@@ -16,6 +16,7 @@ import { Codecs } from '../record/compression.ts'
 import { Inflater } from '../record/inflater.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
+import { type CleanLog, isSameFolder, readCleanLogs, writeCleanLogs } from './clean-logs.ts'
 import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
@@ -24,7 +25,7 @@ import { discardJournal, ownerKey, type Replayed, replayJournal } from './journa
 import { folderTopicId } from './load.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { DirectorySyncs, makeLogFolder } from './log-folder.ts'
-import { type LogDeps, PartitionLog } from './partition-log.ts'
+import { type LogDeps, type LogOptions, PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
 import { Removals } from './removals.ts'
 import { Reopener } from './reopener.ts'
@@ -116,6 +117,8 @@ export class LogManager implements Resource {
   /** Last known offsets by topic id and partition, of logs that are not open too. */
   readonly #recoveryPoints = new Map<string, PartitionOffset>()
   readonly #logStarts = new Map<string, PartitionOffset>()
+  /** How the last stop left logs that were not opened since. */
+  readonly #clean: Map<string, CleanLog>
   readonly #reopener: Reopener
   readonly #checkpoints = new Serial()
   /** The save of log starts that was asked for and has not begun. */
@@ -145,6 +148,7 @@ export class LogManager implements Resource {
       starts: readonly PartitionOffset[]
       areStartsKnown: boolean
       replayed: Replayed
+      clean: Map<string, CleanLog>
     },
   ) {
     this.#deps = deps
@@ -156,6 +160,7 @@ export class LogManager implements Resource {
     this.#hadPowerCut = found.hadPowerCut
     this.#areStartsKnown = found.areStartsKnown
     this.#acknowledged = found.replayed.acknowledged
+    this.#clean = found.clean
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
     for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
     const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
@@ -217,9 +222,10 @@ export class LogManager implements Resource {
       // Behind a stop in order everything is on disk, whatever happened to the machine since.
       const isUnsure = marker === null && (holder === null || !isRecovered)
       const hadPowerCut = options.hadPowerCut ?? isUnsure
+      const clean = wasClean && marker !== null ? await readCleanLogs(deps, dataFolder, marker.atMs) : new Map<string, CleanLog>()
       const entries = { points: points?.entries ?? [], starts: starts?.entries ?? [], areStartsKnown }
       const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, { wasClean, ...entries, arePointsKnown: points !== null })
-      const found = { replayed, lock, isRecovered, wasClean, hadPowerCut, ...entries }
+      const found = { replayed, clean, lock, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
       return manager
@@ -346,6 +352,7 @@ export class LogManager implements Resource {
     if (topicId !== undefined && topicId !== id) return
     this.#logs.delete(partitionFolderName(partition))
     this.#recoveryPoints.delete(offsetKey(id, partition.partition))
+    this.#clean.delete(offsetKey(id, partition.partition))
     this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
     // Else a start could make the folder again. Where the journal cannot take it, that folder is one more that belongs to no topic.
@@ -433,7 +440,12 @@ export class LogManager implements Resource {
       const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
       // What a log that failed has left unsynced may still be lost, so then there is none.
       if (isRecovered && isSynced) {
-        await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs: this.#deps.clock.nowMs() })
+        const atMs = this.#deps.clock.nowMs()
+        const { left } = this.deps.removals
+        const closed = [...this.#logs.values()].flatMap((log) => (left.has(log.folder) ? [] : (log.summary() ?? [])))
+        await writeCleanLogs(this.#deps.disk, this.dataFolder, atMs, [...this.#clean.values(), ...closed])
+        this.deps.failpoint('stop.summary-written')
+        await writeCleanShutdown(this.#deps.disk, this.dataFolder, { recoveryPointsChecksum, atMs })
         this.deps.failpoint('stop.marker-written')
       }
     } finally {
@@ -451,8 +463,11 @@ export class LogManager implements Resource {
     const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
     const logStartOffset = this.#logStarts.get(key)?.offset ?? (this.#areStartsKnown ? 0 : null)
     const acknowledgedOffset = this.#acknowledged.get(key) ?? 0
-    const isThere = await this.#prepareFolder(request, folder, Math.max(recoveryPoint, acknowledgedOffset) > (logStartOffset ?? 0))
-    return PartitionLog.open(this.deps, {
+    const known = this.#clean.get(key) ?? null
+    const clean = known !== null && isSameFolder(this.#deps.disk, folder, known) ? known : null
+    const hadRecords = Math.max(recoveryPoint, acknowledgedOffset) > (logStartOffset ?? 0)
+    const isThere = clean !== null || (await this.#prepareFolder(request, folder, hadRecords))
+    const options: LogOptions = {
       topic: request.topic,
       partition: request.partition,
       topicId: request.topicId,
@@ -479,7 +494,10 @@ export class LogManager implements Resource {
         if (request.onFailed !== undefined) request.onFailed(error)
         else this.#reopener.failed(log, error)
       },
-    })
+    }
+    const log = await PartitionLog.open(this.deps, options, clean)
+    this.#clean.delete(key)
+    return log
   }
 
   /** Whether the folder was there. One of a deleted topic of the same name goes away, one of a topic that nobody knows is set aside. */

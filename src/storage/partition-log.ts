@@ -13,7 +13,9 @@ import type { Codecs } from '../record/compression.ts'
 import type { Inflater } from '../record/inflater.ts'
 import { planAppend } from './append-plan.ts'
 import type { BufferPool } from './buffer-pool.ts'
+import { type CleanLog, isSmall, summarize } from './clean-logs.ts'
 import { LogCompaction } from './compaction/log-compaction.ts'
+import { NEVER_COMPACTED } from './compaction/note.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { EpochKeeper } from './epoch-keeper.ts'
 import { IN_DOUBT_FILE } from './files.ts'
@@ -124,6 +126,7 @@ export class PartitionLog implements Log, ReadableLog {
   #truncations = 0
   /** From the beginning of a truncation until the log was opened again, whether or not it went well. */
   #recoveryCap = Number.POSITIVE_INFINITY
+  #isInOrder = false
   /** From the call of `close` on: a segment that is closed behind it in the queue would keep its indexes in memory. */
   #isClosing = false
 
@@ -198,9 +201,9 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   /** Opens the log in `options.folder`. Everything that it then holds is durable. Throws DATA_DAMAGED. */
-  static async open(deps: LogDeps, options: LogOptions): Promise<PartitionLog> {
+  static async open(deps: LogDeps, options: LogOptions, clean: CleanLog | null = null): Promise<PartitionLog> {
     const log = new PartitionLog(deps, options)
-    const loaded = await loadLog(deps, log.#loadOptions(options.load, null))
+    const loaded = await loadLog(deps, log.#loadOptions(options.load, null), clean)
     log.#adopt(loaded)
     log.#isChanged = options.isFolderThere && !loaded.wasClean
     return log
@@ -723,6 +726,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#state === 'closed') return
     try {
       if (this.#state === 'online' && (this.#isChanged || this.#epochKeeper.isBehind)) await this.#settle()
+      this.#isInOrder = this.#state === 'online'
     } finally {
       this.#end('closed', this.#failure)
       await this.#closeSegments()
@@ -730,15 +734,26 @@ export class PartitionLog implements Log, ReadableLog {
     }
   }
 
+  /** What the next start may believe without looking into the files; null unless the log was closed in order. */
+  summary(): CleanLog | null {
+    if (!this.#isInOrder || this.compaction.note !== NEVER_COMPACTED) return null
+    const { topicId, partition, folder } = this
+    const ends = { logStartOffset: this.#logStart, endOffset: this.#logEnd, epochs: this.#epochs.entries }
+    return summarize(this.#deps.disk, { topicId, partition, folder, ...ends, segments: this.#segments, producers: this.#producers })
+  }
+
   async #settle(): Promise<void> {
     await this.#whenStored(this.#logEnd)
     await this.#upkeep.finishRest()
     const active = this.#active
+    const isSummaryEnough = isSmall(this.#segments, this.#producers)
     if (active.sizeBytes > 0) {
       active.finishTimeIndex()
-      await active.syncIndexes()
+      if (isSummaryEnough) active.leaveIndexes()
+      else await active.syncIndexes()
     }
     await this.#epochKeeper.settle()
+    if (isSummaryEnough) return
     if (this.#logEnd > 0) await writeProducerSnapshot(this.#deps.disk, this.folder, this.#logEnd, this.#producers.entries())
     await this.#deps.disk.syncDirectory(this.folder)
   }

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
+import { directoryOf } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 
 /** Files or a folder that have their last name already and go away together. */
@@ -33,6 +34,7 @@ export class Removals {
   #timer: Timer | null = null
   #running: Promise<void> = Promise.resolve()
   #isClosed = false
+  readonly #left = new Set<string>()
 
   constructor(deps: RemovalDeps) {
     this.#deps = deps
@@ -41,6 +43,11 @@ export class Removals {
   /** Removals that wait for their time. */
   get waiting(): number {
     return this.#waiting.length
+  }
+
+  /** Folders with files that only the next start removes, once this is closed. */
+  get left(): ReadonlySet<string> {
+    return this.#left
   }
 
   add(removal: Removal): void {
@@ -61,6 +68,7 @@ export class Removals {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timer?.cancel()
+    for (const { kind, paths } of this.#waiting) if (kind === 'files') for (const path of paths) this.#left.add(directoryOf(path))
     this.#waiting = []
     await this.#running
   }
@@ -97,6 +105,7 @@ export class Removals {
         else await disk.removeFile(path)
         failpoint(kind === 'folder' ? 'topic.delete.removed' : 'segment.remove.log-removed')
       } catch (error) {
+        this.#left.add(directoryOf(path))
         log.warn('storage.remove_failed', `${path} could not be removed; the next start tries again`, { error })
       }
     }

@@ -178,6 +178,12 @@ export class Segment implements SegmentShape {
     this.areNamesDurable = true
   }
 
+  /** Writes all that indexes have in memory, without a sync. */
+  leaveIndexes(): void {
+    this.index.store.leave()
+    this.timeIndex.store.leave()
+  }
+
   /** Makes all indexes durable. */
   async syncIndexes(): Promise<void> {
     await Promise.all([this.index.store.sync(), this.timeIndex.store.sync(), this.txnIndex.sync()])

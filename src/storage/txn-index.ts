@@ -106,6 +106,11 @@ export class TxnIndex {
     this.#path = path
   }
 
+  /** It has entries that are not durable. */
+  get isDirty(): boolean {
+    return this.#dirty
+  }
+
   /** Reads the file unless that was done; a missing one is empty. Throws CORRUPT_RECORDS: then `reset` and rebuild. */
   load(): readonly AbortedTxnEntry[] {
     if (this.#entries !== null) return this.#entries
