@@ -39,6 +39,8 @@ export interface Fault {
   /** How many in a row it hits from there: 1 unless given. */
   readonly times?: number
   readonly effect: FaultEffect
+  /** Called each time that it hits. */
+  readonly onHit?: () => void
 }
 
 interface Armed {
@@ -73,7 +75,9 @@ export class DiskFaults {
         continue
       armed.seen++
       const first = fault.nth ?? 1
-      if (armed.seen >= first && armed.seen < first + (fault.times ?? 1)) effect ??= fault.effect
+      if (armed.seen < first || armed.seen >= first + (fault.times ?? 1)) continue
+      effect ??= fault.effect
+      fault.onHit?.()
     }
     return effect
   }

@@ -21,6 +21,8 @@ export interface Disk {
   removeFile(path: string): Promise<void>
   /** With all that is in it; nothing happens when it is missing. */
   removeTree(path: string): Promise<void>
+  /** Bytes that can still be written on the volume of the directory, and all that it has; infinite where there is no limit. */
+  space(path: string): Promise<DiskSpace>
   /** Makes names created, renamed or removed in the directory durable. */
   syncDirectory(path: string): Promise<void>
 }
@@ -29,6 +31,11 @@ export interface DiskStat {
   readonly kind: 'file' | 'directory'
   readonly sizeBytes: number
   readonly modifiedMs: number
+}
+
+export interface DiskSpace {
+  readonly freeBytes: number
+  readonly totalBytes: number
 }
 
 export interface DiskEntry {

@@ -1,5 +1,5 @@
 import type { Failpoint, FailpointName, PlannedFailure } from '../core/failpoint.ts'
-import type { Disk, DiskEntry, DiskFile, DiskStat } from './disk.ts'
+import type { Disk, DiskEntry, DiskFile, DiskSpace, DiskStat } from './disk.ts'
 import { systemError } from './system-error.ts'
 
 /** Counts the moments and lets what is planned happen: the process dies as with kill -9, or the step ends with an error. */
@@ -69,6 +69,10 @@ export class FailpointDisk implements Disk {
 
   removeTree(path: string): Promise<void> {
     return this.#disk.removeTree(path)
+  }
+
+  space(path: string): Promise<DiskSpace> {
+    return this.#disk.space(path)
   }
 
   syncDirectory(path: string): Promise<void> {

@@ -2,7 +2,7 @@ import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Random } from '../core/random.ts'
 import { AT_ONCE, type Completions } from './completions.ts'
-import type { Disk, DiskEntry, DiskFile, DiskStat } from './disk.ts'
+import type { Disk, DiskEntry, DiskFile, DiskSpace, DiskStat } from './disk.ts'
 import { DiskFaults, type DiskOperation, type Fault, type FaultEffect } from './disk-faults.ts'
 import { type DirectoryNode, type DiskNode, MemoryDevice, type PowerCutOptions } from './memory-device.ts'
 import { type DiskCounters, MemoryFile, type MemoryFileHost } from './memory-file.ts'
@@ -172,6 +172,13 @@ export class MemoryDisk implements Disk {
     }
     this.#device.changeNames(node, [{ directory, name, node: null }])
     this.#touch(directory)
+  }
+
+  async space(path: string): Promise<DiskSpace> {
+    await this.#arrive('stat', path)
+    this.#directory('statfs', path)
+    const { capacityBytes, usedBytes } = this.#device
+    return { freeBytes: Math.max(0, capacityBytes - usedBytes), totalBytes: capacityBytes }
   }
 
   async syncDirectory(path: string): Promise<void> {

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
 import { assert } from '../core/assert.ts'
-import { type Disk, type DiskEntry, type DiskFile, type DiskStat, WRITE_NOW_MAX_BYTES } from './disk.ts'
+import { type Disk, type DiskEntry, type DiskFile, type DiskSpace, type DiskStat, WRITE_NOW_MAX_BYTES } from './disk.ts'
 import { SyncSlots } from './sync-slots.ts'
 import { systemCode, systemError } from './system-error.ts'
 
@@ -109,6 +109,12 @@ export class NodeDisk implements Disk {
 
   removeTree(path: string): Promise<void> {
     return fs.promises.rm(path, { recursive: true, force: true })
+  }
+
+  async space(path: string): Promise<DiskSpace> {
+    const stat = await fs.promises.statfs(path)
+    // What is set aside for root is no space of ours, though root could take it.
+    return { freeBytes: stat.bavail * stat.bsize, totalBytes: stat.blocks * stat.bsize }
   }
 
   async syncDirectory(path: string): Promise<void> {

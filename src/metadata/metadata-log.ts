@@ -25,6 +25,8 @@ export interface MetadataLogDeps {
   /** A failed append or sync: what was promised is not known to be on disk, so the broker must stop (DESIGN D5). Called once. */
   readonly onFatal: (error: MoonMQError) => void
   readonly failpoint?: Failpoint
+  /** Refuses a change while the disk has no room for it: a failed append would stop the broker. */
+  readonly expectRoom?: () => Promise<void>
 }
 
 export interface MetadataLogOptions {
@@ -122,6 +124,7 @@ export class MetadataLog implements Metadata, Resource {
     return this.#queue.run(async () => {
       const { records, result } = plan(this.#image)
       if (records.length > 0) {
+        await this.#deps.expectRoom?.()
         await this.#commit(encodeRecords(records))
         this.#snapshotWhenGrown()
       }

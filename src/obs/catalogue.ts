@@ -75,6 +75,7 @@ export const METRICS: readonly MetricRow[] = [
   seconds('moonmq_fsync_duration_seconds', [], 'Time of one sync of a log file'),
   counter('moonmq_fsync_total', [], 'Syncs of log files'),
   counter('moonmq_journal_frames_total', [], 'Syncs of the journal, each of which stood in for syncs of many log files'),
+  gauge('moonmq_storage_free_bytes', [], 'Bytes that can still be written on the volume of the data folder'),
   gauge('moonmq_append_queue_bytes', [], 'Bytes appended and not written yet'),
   counter('moonmq_storage_failures_total', ['topic'], 'Logs closed after a failed write or sync'),
   counter('moonmq_background_failures_total', ['loop'], 'Passes of a background loop that failed, by loop'),

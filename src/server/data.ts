@@ -66,6 +66,7 @@ export class Data implements Resource {
         dataFolder: folder,
         groupCommit: options.groupCommit,
         maxOpenFiles: options.maxOpenFiles,
+        watchesSpace: true,
         producers: { expirationMs: new BrokerSettings(options.kafka).number('producer.id.expiration.ms') },
       },
     )
@@ -76,10 +77,11 @@ export class Data implements Resource {
         topicId: METADATA_TOPIC_ID,
         config: metadataLogConfig(options.kafka),
         maxEpoch: null,
+        usesReserve: true,
         onFailed: (error) => log.error('metadata.log_failed', 'the metadata log failed', { error: String(error) }),
       })
       const metadata = await MetadataLog.open(
-        { disk, clock, log, partitionLog, failpoint, onFatal: deps.onFatal },
+        { disk, clock, log, partitionLog, failpoint, expectRoom: () => logs.expectRoom(METADATA_PARTITION), onFatal: deps.onFatal },
         {
           directory: `${folder}/${METADATA_PARTITION.topic}-${METADATA_PARTITION.partition}`,
           clusterId,

@@ -1,6 +1,7 @@
 import type { LogSource, OpenPartition } from '../broker/log-source.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
+import { isInternalTopic } from '../metadata/names.ts'
 import type { LogManager } from '../storage/log-manager.ts'
 import type { Log } from '../storage/types.ts'
 
@@ -24,7 +25,7 @@ export class ManagedLogs implements LogSource {
   }
 
   open({ leaderEpoch, inMemory, ...request }: OpenPartition): Promise<Log> {
-    return (inMemory ? this.#memory : this.#disk).open({ ...request, maxEpoch: leaderEpoch })
+    return (inMemory ? this.#memory : this.#disk).open({ ...request, maxEpoch: leaderEpoch, usesReserve: isInternalTopic(request.topic) })
   }
 
   async saveLogStarts(): Promise<void> {

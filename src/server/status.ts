@@ -60,9 +60,15 @@ export class Status {
 
   checks(): readonly HealthCheck[] {
     const offline = this.#offline()
+    const isFull = this.#deps.data.logs.isFull
     return [
       { name: 'running', ok: !this.#isStopping, detail: this.#isStopping ? 'the broker is shutting down' : 'requests are served' },
       { name: 'groups', ok: this.#areGroupsLoaded, detail: this.#areGroupsLoaded ? 'offsets are loaded' : 'offsets are being read' },
+      {
+        name: 'space',
+        ok: !isFull,
+        detail: isFull ? 'the disk is nearly full: topics take no records until there is space' : 'the disk has space',
+      },
       {
         name: 'partitions',
         ok: offline.length === 0,

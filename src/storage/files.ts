@@ -20,6 +20,8 @@ const MAX_NAME_BYTES = 255
 export const PARTITION_METADATA_FILE = 'partition.metadata'
 /** Left by a log whose sync failed: bytes past the recovery point may be in memory only, however whole they look. */
 export const IN_DOUBT_FILE = 'moonmq-in-doubt'
+/** Zeros in the data folder, given up when the disk is full. */
+export const RESERVE_FILE = 'moonmq-reserve'
 
 export function segmentFileName(baseOffset: number, kind: SegmentFileKind): string {
   return `${baseOffset.toString().padStart(20, '0')}.${kind}`

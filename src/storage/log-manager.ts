@@ -17,7 +17,14 @@ import { Inflater } from '../record/inflater.ts'
 import { BufferPool } from './buffer-pool.ts'
 import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
 import { type CleanLog, isSameFolder, readCleanLogs, writeCleanLogs } from './clean-logs.ts'
-import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
+import {
+  deletedFolderName,
+  isDeletedFolder,
+  parsePartitionFolderName,
+  partitionFolderName,
+  RESERVE_FILE,
+  strayFolderName,
+} from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
 import { Journal } from './journal.ts'
@@ -29,6 +36,7 @@ import { type LogDeps, type LogOptions, PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
 import { Removals } from './removals.ts'
 import { Reopener } from './reopener.ts'
+import { SpaceGuard } from './space-guard.ts'
 import { TailMemory } from './tail.ts'
 import type { LogConfig } from './types.ts'
 
@@ -61,6 +69,8 @@ export interface LogManagerOptions {
   readonly producers?: Partial<ProducerStateOptions>
   /** How often recovery points are saved, and so how much recovery reads after a crash. */
   readonly checkpointIntervalMs?: number
+  /** Ordinary topics stop taking records while there is still space for the rest of the broker. Default false. */
+  readonly watchesSpace?: boolean
   /** Whether the machine lost power since the last write. By default told by the boot id in the lock file that was left. */
   readonly hadPowerCut?: boolean
   /** Asked before memory is taken for a batch; false: the append is refused with STORAGE_FULL. For logs on a disk in memory. */
@@ -76,6 +86,8 @@ export interface OpenLogRequest extends TopicPartition {
   readonly config: LogConfig
   /** Leader epoch by the metadata log; null for the metadata log itself. */
   readonly maxEpoch: number | null
+  /** It keeps what the broker needs to go on, so it may use the space that other logs must leave. */
+  readonly usesReserve?: boolean
   /** Called instead of opening the log again when it fails. */
   readonly onFailed?: (error: unknown) => void
 }
@@ -93,6 +105,8 @@ const JOURNAL_FROM_LOGS = 64
 /** Logs that are opened, or closed, at the same time. */
 const PARALLEL = 16
 const MAX_LOCK_BYTES = 4096
+/** A change of the metadata and the folder that it may make have room in this. */
+const MIN_ROOM_BYTES = 128 * 1024
 
 /**
  * All logs of a data folder: holds the lock, opens and closes logs, saves recovery points, deletes folders. The order of a start:
@@ -104,6 +118,7 @@ export class LogManager implements Resource {
   /** The last stop was in order: no leader epoch needs to rise. */
   readonly wasClean: boolean
   readonly deps: LogDeps
+  readonly #space: SpaceGuard | null
   readonly #deps: LogManagerDeps
   readonly #options: LogManagerOptions
   readonly #lock: DataFolderLock
@@ -141,6 +156,7 @@ export class LogManager implements Resource {
     options: LogManagerOptions,
     found: {
       lock: DataFolderLock
+      space: SpaceGuard | null
       isRecovered: boolean
       wasClean: boolean
       hadPowerCut: boolean
@@ -163,13 +179,14 @@ export class LogManager implements Resource {
     this.#clean = found.clean
     for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
     for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
+    this.#space = found.space
     const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
     const journal = new Journal(
       { disk, clock, log, random, failpoint },
       { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
     )
     journal.isKept = found.replayed.isKept
-    this.#reopener = new Reopener({ disk, clock, log, failpoint })
+    this.#reopener = new Reopener({ disk, clock, log, failpoint, space: found.space })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
     const codecs = deps.codecs ?? new Codecs({ loader: new NodeLoader() })
     this.deps = {
@@ -190,13 +207,14 @@ export class LogManager implements Resource {
         clock,
         log,
         failpoint,
-        isFull: () => options.removesAtOnce === true || this.#reopener.isWaitingForSpace,
+        isFull: () => options.removesAtOnce === true || this.isFull || this.#reopener.isWaitingForSpace,
       }),
       folders: new DirectorySyncs(disk, options.dataFolder),
       codecs,
       inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
+    if (found.space !== null) found.space.onLow = () => this.#needSpace()
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
   }
 
@@ -207,7 +225,7 @@ export class LogManager implements Resource {
     const left = await readSmallFile(deps.disk, `${dataFolder}/${LOCK_NAME}`, MAX_LOCK_BYTES).catch(() => null)
     const holder = left === null ? null : decodeLock(left)
     const recoveredBootId = holder?.recoveredBootId ?? ((await isSurelyWhole(deps.disk, dataFolder)) ? deps.host.bootId : '')
-    const lock = await DataFolderLock.acquire(deps, dataFolder, recoveredBootId)
+    const lock = await lockFolder(deps, dataFolder, recoveredBootId)
     const { failpoint = NO_FAILPOINT } = deps
     try {
       failpoint('start.lock-taken')
@@ -224,8 +242,9 @@ export class LogManager implements Resource {
       const hadPowerCut = options.hadPowerCut ?? isUnsure
       const clean = wasClean && marker !== null ? await readCleanLogs(deps, dataFolder, marker.atMs) : new Map<string, CleanLog>()
       const entries = { points: points?.entries ?? [], starts: starts?.entries ?? [], areStartsKnown }
+      const space = options.watchesSpace === true ? await SpaceGuard.open(deps, { dataFolder }) : null
       const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, { wasClean, ...entries, arePointsKnown: points !== null })
-      const found = { replayed, clean, lock, isRecovered, wasClean, hadPowerCut, ...entries }
+      const found = { replayed, clean, lock, space, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
       return manager
@@ -250,6 +269,19 @@ export class LogManager implements Resource {
 
   get logs(): Iterable<PartitionLog> {
     return this.#logs.values()
+  }
+
+  /** Ordinary topics take no records, so that the rest of the broker can go on. */
+  get isFull(): boolean {
+    return this.#space?.isLow ?? false
+  }
+
+  /** Throws STORAGE_FULL when not even what the broker needs for itself has room, the reserve included. */
+  async expectRoom(partition: TopicPartition): Promise<void> {
+    const space = this.#space
+    if (space === null) return
+    await space.makeRoom()
+    if (space.freeBytes < MIN_ROOM_BYTES) throw new MoonMQError('STORAGE_FULL', { topic: partition.topic, partition: partition.partition })
   }
 
   get(partition: TopicPartition): PartitionLog | undefined {
@@ -449,6 +481,7 @@ export class LogManager implements Resource {
         this.deps.failpoint('stop.marker-written')
       }
     } finally {
+      await this.#space?.close()
       await this.#lock.release()
     }
   }
@@ -474,6 +507,7 @@ export class LogManager implements Resource {
       folder,
       isFolderThere: isThere,
       config: request.config,
+      usesReserve: request.usesReserve ?? false,
       load: {
         wasClean: this.wasClean && isThere && this.#recoveryPoints.has(key),
         recoveryPoint,
@@ -482,15 +516,13 @@ export class LogManager implements Resource {
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
       },
-      ...(this.#options.hasRoom === undefined ? {} : { hasRoom: this.#options.hasRoom }),
+      hasRoom: this.#roomFor(request.usesReserve ?? false),
       onTruncate: async (offset) => {
         await this.#checkpoints.run(() => this.#lowerRecoveryPoint(request, offset))
       },
       onFailed: (log, error) => {
-        if (isDiskFull(error)) {
-          void this.deps.removals.hurry()
-          this.onDiskFull?.()
-        }
+        this.#space?.lookSoon()
+        if (isDiskFull(error)) this.#needSpace()
         if (request.onFailed !== undefined) request.onFailed(error)
         else this.#reopener.failed(log, error)
       },
@@ -498,6 +530,12 @@ export class LogManager implements Resource {
     const log = await PartitionLog.open(this.deps, options, clean)
     this.#clean.delete(key)
     return log
+  }
+
+  #roomFor(usesReserve: boolean): ((bytes: number) => boolean) | null {
+    const space = this.#space
+    if (space === null) return this.#options.hasRoom ?? null
+    return (bytes) => space.admit(bytes, usesReserve)
   }
 
   /** Whether the folder was there. One of a deleted topic of the same name goes away, one of a topic that nobody knows is set aside. */
@@ -592,6 +630,12 @@ export class LogManager implements Resource {
     return folders.every((partition) => this.get(partition)?.state === 'online')
   }
 
+  /** Nothing that was deleted waits any longer, and retention looks for more. */
+  #needSpace(): void {
+    void this.deps.removals.hurry()
+    this.onDiskFull?.()
+  }
+
   #queuedBytes(): number {
     let bytes = 0
     for (const log of this.#logs.values()) bytes += log.queuedBytes
@@ -643,6 +687,17 @@ async function readOldJournal(
     // Before the first checkpoint is through there are none.
     arePointsKnown: known.arePointsKnown || (await deps.disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
   })
+}
+
+/** On a disk that is full to the brim the reserve makes room for the lock: whoever had it is dead, or the lock is refused before it is written. */
+async function lockFolder(deps: LogManagerDeps, folder: string, recoveredBootId: string): Promise<DataFolderLock> {
+  try {
+    return await DataFolderLock.acquire(deps, folder, recoveredBootId)
+  } catch (error) {
+    if (!isDiskFull(error)) throw error
+    await deps.disk.removeFile(`${folder}/${RESERVE_FILE}`)
+    return DataFolderLock.acquire(deps, folder, recoveredBootId)
+  }
 }
 
 /** Null when it is missing or damaged: it only spares work, and says nothing that the logs do not say once they are read whole. */

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
-import { isDiskFull as isFull } from '../io/system-error.ts'
+import { isDiskFull } from '../io/system-error.ts'
 import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
 import type { Codecs } from '../record/compression.ts'
 import type { Inflater } from '../record/inflater.ts'
@@ -80,10 +80,12 @@ export interface LogOptions {
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
   readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
+  /** It keeps what the broker needs to go on, so it may use the space that other logs must leave. */
+  readonly usesReserve?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */
   readonly maxQueuedBytes?: number
   /** Asked before a batch is taken; false refuses it with STORAGE_FULL. */
-  readonly hasRoom?: (bytes: number) => boolean
+  readonly hasRoom?: ((bytes: number) => boolean) | null
   /** Makes the checkpoint forget what lies behind `offset`, durably, before a truncation takes it away. */
   readonly onTruncate?: (offset: number) => Promise<void>
   /** The log failed. Called once for each failure, in the turn that found it. */
@@ -108,6 +110,7 @@ export class PartitionLog implements Log, ReadableLog {
   readonly partition: number
   readonly topicId: Uuid
   readonly folder: string
+  readonly usesReserve: boolean
   readonly #deps: LogDeps
   readonly #options: LogOptions
   #config: LogConfig
@@ -158,6 +161,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.partition = options.partition
     this.topicId = options.topicId
     this.folder = options.folder
+    this.usesReserve = options.usesReserve ?? false
     this.#config = options.config
     this.tail = new Tail(deps.tailMemory)
     this.#folder = new LogFolder(deps, { path: options.folder, topicId: options.topicId, isThere: options.isFolderThere })
@@ -361,7 +365,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
       throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
     }
-    if (this.#options.hasRoom?.(bytes) === false) throw new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition })
+    if (this.#options.hasRoom?.(bytes) === false) throw this.#full()
     const current = this.leaderEpoch
     if (leaderEpoch < current) {
       throw new MoonMQError('LEADER_EPOCH_FENCED', { topic: this.topic, partition: this.partition, epoch: leaderEpoch, current })
@@ -495,10 +499,12 @@ export class PartitionLog implements Log, ReadableLog {
 
   #unavailable(): MoonMQError {
     if (this.#state === 'closed') return this.#storageFailed('the log is closed')
-    if (isFull(this.#failure)) {
-      return new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition }, this.#failure)
-    }
+    if (isDiskFull(this.#failure)) return this.#full()
     return this.#storageFailed(this.#failure instanceof Error ? this.#failure.message : 'the log is not open')
+  }
+
+  #full(): MoonMQError {
+    return new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition }, this.#failure ?? undefined)
   }
 
   #storageFailed(reason: string): MoonMQError {
@@ -659,7 +665,7 @@ export class PartitionLog implements Log, ReadableLog {
    */
   deleteBelow(offset: number, how: { isStartSaved: boolean } = { isStartSaved: true }): Promise<number> {
     return this.#serial.run(async () => {
-      const isOpen = this.#state === 'online' || (this.#state === 'failed' && isFull(this.#failure))
+      const isOpen = this.#state === 'online' || (this.#state === 'failed' && isDiskFull(this.#failure))
       const freed = isOpen ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart), how.isStartSaved) : 0
       // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
       if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#epochKeeper.changed()

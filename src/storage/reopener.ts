@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts'
-import { isCode } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { TopicPartition } from '../core/types.ts'
@@ -7,11 +7,14 @@ import { directoryOf } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { isDiskFull, systemCode } from '../io/system-error.ts'
 import type { PartitionLog } from './partition-log.ts'
+import type { SpaceGuard } from './space-guard.ts'
 
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 30_000
 /** A full disk counts as having space again when this much can be written and synced. */
 const PROBE_BYTES = 1024 * 1024
+/** For a log that may use what is left of the reserve. */
+const RESERVE_PROBE_BYTES = 64 * 1024
 const PROBE_NAME = 'moonmq-space-probe.tmp'
 
 /**
@@ -23,17 +26,19 @@ export class Reopener {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #failpoint: Failpoint
+  readonly #space: SpaceGuard | null
   readonly #timers = new Map<PartitionLog, Timer>()
   readonly #running = new Set<Promise<void>>()
   readonly #full = new Set<PartitionLog>()
   #isClosed = false
   nextLeaderEpoch: ((partition: TopicPartition) => Promise<number>) | null = null
 
-  constructor(deps: { disk: Disk; clock: Clock; log: Logger; failpoint: Failpoint }) {
+  constructor(deps: { disk: Disk; clock: Clock; log: Logger; failpoint: Failpoint; space: SpaceGuard | null }) {
     this.#disk = deps.disk
     this.#clock = deps.clock
     this.#log = deps.log
     this.#failpoint = deps.failpoint
+    this.#space = deps.space
   }
 
   /** Whether a log is down because the disk is full. */
@@ -74,7 +79,7 @@ export class Reopener {
   async #try(log: PartitionLog, delayMs: number): Promise<void> {
     try {
       if (this.nextLeaderEpoch === null) return
-      await this.#expectSpace(log.folder)
+      await this.#expectSpace(log)
       const leaderEpoch = await this.nextLeaderEpoch({ topic: log.topic, partition: log.partition })
       this.#failpoint('log.reopen.epoch-raised')
       await log.reopen(leaderEpoch)
@@ -91,14 +96,19 @@ export class Reopener {
     }
   }
 
-  async #expectSpace(folder: string): Promise<void> {
+  async #expectSpace({ folder, topic, partition, usesReserve }: PartitionLog): Promise<void> {
+    if (this.#space !== null) {
+      await this.#space.makeRoom()
+      if (this.#space.isLow && !usesReserve) throw new MoonMQError('STORAGE_FULL', { topic, partition })
+    }
     // The first write makes the folder, so when that failed there is none.
     const place = this.#disk.statNow(folder) === null ? directoryOf(folder) : folder
     const path = `${place}/${PROBE_NAME}`
+    const bytes = usesReserve ? RESERVE_PROBE_BYTES : PROBE_BYTES
     try {
       const file = await this.#disk.open(path, 'write')
       try {
-        await file.write([Buffer.alloc(PROBE_BYTES)], 0)
+        await file.write([Buffer.alloc(bytes)], 0)
         await file.datasync()
       } finally {
         await file.close()

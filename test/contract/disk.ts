@@ -187,6 +187,13 @@ function handles(disk: () => Disk, fresh: Fresh): void {
 }
 
 function names(disk: () => Disk, fresh: Fresh): void {
+  it('tells the space of a volume, and no space of a directory that is missing', async () => {
+    const path = await fresh()
+    const { freeBytes, totalBytes } = await disk().space(path)
+    assert.ok(freeBytes > 0 && freeBytes <= totalBytes)
+    await assert.rejects(disk().space(`${path}/missing`), { code: 'ENOENT' })
+  })
+
   it('lists by name, and tells files from directories', async () => {
     const base = await fresh()
     for (const name of ['b', 'a-10', 'a-9', 'B']) await (await disk().open(`${base}/${name}`, 'create')).close()

@@ -7,14 +7,20 @@ import { createInterface } from 'node:readline'
 import { inRoot } from './root.ts'
 
 export interface BrokerProcessOptions {
-  /** Further arguments of `moonmq start`. */
+  /** Further arguments of `moonmq start`; `--http off` when there are none. */
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** On a volume of the test's own; by default a new folder that goes with the broker. */
+  readonly dataDir?: string
+  /** What runs before the program and takes it as its arguments: `strace -f`, `prlimit --nofile=64`. */
+  readonly wrapper?: readonly string[]
 }
 
 /** What the broker says on standard output when it serves. */
 interface ReadyLine {
   readonly listeners: readonly { readonly host: string; readonly port: number }[]
+  readonly http: { readonly port: number } | null
+  readonly pid: number
 }
 
 /**
@@ -26,6 +32,8 @@ export class BrokerProcess implements AsyncDisposable {
   readonly #options: BrokerProcessOptions
   #child: ChildProcess | null = null
   #port = 0
+  #httpPort = 0
+  #pid = 0
   #errors = ''
 
   private constructor(dataDir: string, options: BrokerProcessOptions) {
@@ -34,7 +42,7 @@ export class BrokerProcess implements AsyncDisposable {
   }
 
   static async start(options: BrokerProcessOptions = {}): Promise<BrokerProcess> {
-    const broker = new BrokerProcess(join(await mkdtemp(join(tmpdir(), 'moonmq-test-')), 'data'), options)
+    const broker = new BrokerProcess(options.dataDir ?? join(await mkdtemp(join(tmpdir(), 'moonmq-test-')), 'data'), options)
     await broker.start()
     return broker
   }
@@ -44,8 +52,14 @@ export class BrokerProcess implements AsyncDisposable {
     return `127.0.0.1:${this.#port}`
   }
 
+  /** Of the broker itself, not of what it runs under. */
   get pid(): number {
-    return this.#child?.pid ?? 0
+    return this.#pid
+  }
+
+  /** Where `--http` serves; empty when it is off. */
+  get httpBase(): string {
+    return this.#httpPort === 0 ? '' : `http://127.0.0.1:${this.#httpPort}`
   }
 
   /** What it wrote to standard error so far: its log. */
@@ -61,7 +75,9 @@ export class BrokerProcess implements AsyncDisposable {
   /** Resolves when it serves; rejects with its log when it ends before. */
   async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
     const args = [inRoot('dist', 'bin', 'moonmq.cjs'), 'start', '--json', '--listen', this.#port === 0 ? '127.0.0.1:0' : this.address]
-    const child = spawn(process.execPath, [...args, '--http', 'off', '--data', this.dataDir, ...(this.#options.args ?? [])], {
+    const { args: more = ['--http', 'off'], wrapper = [] } = this.#options
+    const [program = '', ...rest] = [...wrapper, process.execPath, ...args, '--data', this.dataDir, ...more]
+    const child = spawn(program, rest, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...this.#options.env, ...env },
     })
@@ -75,7 +91,10 @@ export class BrokerProcess implements AsyncDisposable {
       })
       child.once('exit', (code, signal) => reject(new Error(`the broker ended with ${code ?? signal} before it served:\n${this.#errors}`)))
     })
-    this.#port = (await ready).listeners[0]?.port ?? 0
+    const { listeners, http, pid } = await ready
+    this.#port = listeners[0]?.port ?? 0
+    this.#httpPort = http?.port ?? 0
+    this.#pid = pid
   }
 
   /** kill -9: nothing is flushed, nothing is said. */
@@ -94,7 +113,9 @@ export class BrokerProcess implements AsyncDisposable {
     if (child === null) return null
     if (child.exitCode === null && child.signalCode === null) {
       const ended = once(child, 'exit')
-      child.kill(signal)
+      // A tracer that dies leaves what it traced running.
+      if (this.#options.wrapper === undefined) child.kill(signal)
+      else process.kill(this.#pid, signal)
       await ended
     }
     return child.exitCode
@@ -102,6 +123,7 @@ export class BrokerProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill()
-    if (process.env['KEEP_DATA'] === undefined) await rm(join(this.dataDir, '..'), { recursive: true, force: true })
+    if (process.env['KEEP_DATA'] === undefined && this.#options.dataDir === undefined)
+      await rm(join(this.dataDir, '..'), { recursive: true, force: true })
   }
 }

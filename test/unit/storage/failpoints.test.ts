@@ -10,7 +10,7 @@ import { appendTo, type LogHarness, openHarness, readAll } from '../../support/s
 
 const CONFIG = { segmentBytes: 300, indexIntervalBytes: 0 }
 const RECORDS = 12
-/** The truncation and the deletion cut here: within a segment, with whole ones on both sides. */
+/** The truncation cuts here: within a segment, with whole ones on both sides. */
 const CUT = 5
 
 interface Scenario {
@@ -89,3 +89,37 @@ for (const [name, { act, first, last }] of Object.entries(SCENARIOS)) {
     })
   }
 }
+
+test('the power goes while recovery removes the segments behind a torn one', async () => {
+  const clock = new VirtualClock()
+  let disk = new MemoryDisk({ clock })
+  const { log } = await openHarness({ disk, clock, config: CONFIG })
+  const sizes: number[] = []
+  for (let record = 0; record < RECORDS; record++) {
+    appendTo(log, [`record ${record} ${'.'.repeat(50)}`])
+    await clock.advance(0)
+    sizes.push(log.segmentCount)
+  }
+  disk = disk.powerCut(new SeededRandom(1), {}, { clock })
+  const [, second = ''] = (await disk.list('/data/t-0')).map(({ name }) => name).filter((name) => name.endsWith('.log'))
+  disk.corrupt(`/data/t-0/${second}`, 70)
+  let deaths = 0
+  for (let boot = 2; boot < 10; boot++) {
+    let survivor: MemoryDisk | null = null
+    const failpoint: Failpoint = (name) => {
+      if (name !== 'segment.remove.log-removed' || survivor !== null) return
+      survivor = disk.powerCut(new SeededRandom(boot), {}, { clock })
+      deaths++
+      throw systemError('EIO', name, undefined, 'the end')
+    }
+    const opened = await openHarness({ disk, clock, config: CONFIG, boot: `boot-${boot}`, failpoint }).catch(() => null)
+    if (survivor === null) {
+      assert.ok(opened !== null)
+      assert.equal(opened.log.logEndOffset, Number.parseInt(second, 10), 'the log ends where the torn segment began')
+      assert.ok(deaths > 0, `with ${sizes.at(-1)} segments some had to go`)
+      return
+    }
+    disk = survivor
+  }
+  assert.fail('the recovery never came to its end')
+})
