@@ -223,6 +223,16 @@ export class MetadataLog implements Metadata, Resource {
     })
   }
 
+  /**
+   * Lets segments go that lie below the older of the two snapshots, which was whole when it was read or written: should the newest be
+   * damaged, the older one and the log behind it still give everything. A log of one segment stays whole. The next checkpoint saves the start,
+   * and only then the files go.
+   */
+  #trim(olderEndOffset: number): void {
+    const { partitionLog } = this.#deps
+    if (partitionLog.segmentCount > 1) partitionLog.advanceLogStart(olderEndOffset)
+  }
+
   /** Never rejects: without a snapshot the next start reads more of the log, and nothing is lost. */
   async #snapshot(): Promise<void> {
     const image = this.#image
@@ -231,6 +241,7 @@ export class MetadataLog implements Metadata, Resource {
     const { directory } = this.#options
     const id = { endOffset: image.nextOffset, epoch: this.#epoch }
     const bytesBefore = this.#bytesSinceSnapshot
+    const olderEndOffset = this.#snapshotEndOffset
     try {
       const sizeBytes = await writeSnapshot(disk, directory, { id, image, lastTimestampMs: this.#lastTimestampMs, nowMs: clock.nowMs() })
       this.#snapshotEndOffset = id.endOffset
@@ -238,6 +249,7 @@ export class MetadataLog implements Metadata, Resource {
       log.info('metadata.snapshot', 'a snapshot of the metadata was written', { file: snapshotName(id), sizeBytes })
       this.#failpoint('metadata.snapshot-written')
       await removeOldSnapshots(disk, directory, SNAPSHOTS_KEPT)
+      this.#trim(olderEndOffset)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       log.error('metadata.snapshot_failed', 'a snapshot of the metadata could not be written; the log has everything', { reason })

@@ -16,6 +16,9 @@ import type { LogConfig } from '../storage/types.ts'
 import type { Machine } from './machine.ts'
 import { MemoryLogs } from './memory-logs.ts'
 
+/** About what is written between two snapshots. */
+const METADATA_SEGMENT_BYTES = 16 * 1024 * 1024
+
 const METADATA_PARTITION: TopicPartition = { topic: '__cluster_metadata', partition: 0 }
 
 export interface DataOptions {
@@ -133,9 +136,14 @@ function openRetention({ machine, log, metrics }: DataDeps, { folder, kafka }: D
   return Retention.open({ disk, clock, log, metrics, failpoint, logs }, { dataFolder: folder, intervalMs: () => intervalMs })
 }
 
-/** The metadata log syncs each change and keeps all of them, whatever the settings say. */
+/** The metadata log syncs each change, whatever the settings say. What its snapshots hold goes in whole segments, so they are small. */
 function metadataLogConfig(kafka: ReadonlyMap<string, string>): LogConfig {
   const { log } = resolveTopicSettings(new Map(), kafka)
-  const own = { flushMessages: 1, maxMessageBytes: 8 * 1024 * 1024, timestampType: 'CreateTime' } as const
+  const own = {
+    segmentBytes: METADATA_SEGMENT_BYTES,
+    flushMessages: 1,
+    maxMessageBytes: 8 * 1024 * 1024,
+    timestampType: 'CreateTime',
+  } as const
   return { ...log, ...own, isDeleted: false, isCompacted: false }
 }

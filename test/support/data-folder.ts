@@ -37,7 +37,14 @@ export class DataFolder {
   static async open(
     disk: Disk,
     folder: string,
-    options: { boot?: string; seed?: number; log?: Logger; onFatal?: (error: Error) => void } = {},
+    options: {
+      boot?: string
+      seed?: number
+      metadataSegmentBytes?: number
+      snapshotEveryBytes?: number
+      log?: Logger
+      onFatal?: (error: Error) => void
+    } = {},
   ): Promise<DataFolder> {
     const random = new SeededRandom(options.seed ?? 1)
     const pid = nextPid++
@@ -47,7 +54,8 @@ export class DataFolder {
     const manager = await LogManager.open({ disk, clock, log, host }, { dataFolder: folder, checkpointIntervalMs: 3_600_000 })
     const { clusterId } = await openIdentity({ disk, random }, { folder, nodeId: 0 })
     const place = { topic: '__cluster_metadata', partition: 0, topicId: METADATA_TOPIC_ID }
-    const partitionLog = await manager.open({ ...place, config: LOG_CONFIG, maxEpoch: null, onFailed() {} })
+    const segmentBytes = options.metadataSegmentBytes ?? LOG_CONFIG.segmentBytes
+    const partitionLog = await manager.open({ ...place, config: { ...LOG_CONFIG, segmentBytes }, maxEpoch: null, onFailed() {} })
     const metadata = await MetadataLog.open(
       { disk, clock, log, partitionLog, onFatal: options.onFatal ?? (() => {}) },
       {
@@ -56,6 +64,7 @@ export class DataFolder {
         nodeId: 0,
         incarnationId: newUuid(random),
         raiseLeaderEpochs: !manager.wasClean,
+        ...(options.snapshotEveryBytes === undefined ? {} : { snapshotEveryBytes: options.snapshotEveryBytes }),
       },
     )
     const data = new DataFolder(folder, manager, metadata, random)

@@ -57,6 +57,38 @@ test('a leader epoch rises at a start after an unclean stop, and only then', asy
   assert.deepEqual(epochs, [0, 0, 1, 2, 2])
 })
 
+test('topics that come and go do not make the log grow: segments below the older snapshot go, whenever the power does', async () => {
+  const random = new SeededRandom(3)
+  let disk = new MemoryDisk({ clock })
+  const options = { metadataSegmentBytes: 3000, snapshotEveryBytes: 2000 }
+  const sizes: number[] = []
+  const kept: string[] = []
+  for (let round = 0; round < 8; round++) {
+    const data = await DataFolder.open(disk, FOLDER, { ...options, boot: `boot-${round}`, seed: round })
+    assert.deepEqual([...data.metadata.image.topics.keys()], kept, `round ${round}`)
+    for (let index = 0; index < 60; index++) {
+      await data.metadata.change(create(random, `r${round}-${index}`, 3))
+      if (index > 0) await data.metadata.change((image) => deleteTopic(image, `r${round}-${index}`))
+      if (index % 20 === 0) await data.manager.checkpoint()
+    }
+    kept.push(`r${round}-0`)
+    await new Promise(setImmediate)
+    await data.manager.checkpoint()
+    await data.manager.removed()
+    const log = data.manager.get({ topic: '__cluster_metadata', partition: 0 })
+    sizes.push(log?.sizeBytes ?? 0)
+    if (round % 3 === 0) await data.close()
+    disk = round % 3 === 1 ? disk.powerCut(random) : disk.processKilled()
+    const { findings, image } = await readMetadataOffline(disk, {
+      directory: `${FOLDER}/${METADATA_FOLDER}`,
+      clusterId: data.metadata.image.clusterId,
+    })
+    assert.deepEqual(findings, [], `round ${round}`)
+    assert.deepEqual([...(image?.topics.keys() ?? [])], kept)
+  }
+  assert.ok(Math.max(...sizes) < 20_000, `${sizes}`)
+})
+
 /** One life of a broker: changes in flight, then the power goes at any moment. Returns what was acknowledged. */
 async function life(
   data: DataFolder,
