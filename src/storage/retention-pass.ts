@@ -27,7 +27,7 @@ export interface RetentionOptions {
   readonly dataFolder: string
   /** `log.retention.check.interval.ms`: for every log without an interval of its own. */
   readonly intervalMs: () => number
-  /** Segments that go, or are begun, in one pass; what is left comes a second later. */
+  /** Segments that go, or whose times are read from the disk, in one pass; what is left comes a second later. */
   readonly maxSegments?: number
 }
 
@@ -59,6 +59,8 @@ export class Retention {
   #nextForAllMs = 0
   #hasMore = false
   #isHurried = false
+  /** Segments whose largest timestamp this pass had to read from the disk: after a start that is every one. */
+  #reads = 0
   /** Segments of one log that may go by time alone in this pass. */
   #maxByTime = Number.POSITIVE_INFINITY
   #isNoteOld = true
@@ -134,10 +136,11 @@ export class Retention {
     this.#hasMore = false
     this.#isHurried = false
     let turnMs = passMs
+    this.#reads = 0
     for (const log of [...this.#deps.logs.logs]) {
       if (signal.aborted) break
       if (!isHurried && !this.#isDue(log, isForAll, passMs)) continue
-      if (left <= 0) {
+      if (left - this.#reads <= 0) {
         this.#hasMore = true
         break
       }
@@ -168,7 +171,8 @@ export class Retention {
       await this.#rollWhenOld(log, look)
       const segments: RetainedSegment[] = []
       let isPrefix = true
-      for (const segment of log.segments) {
+      // A copy: compaction may swap segments between two looks.
+      for (const segment of [...log.segments]) {
         isPrefix &&= await this.#isExpired(log, segment, look)
         const { baseOffset, nextOffset, sizeBytes } = segment
         segments.push({ baseOffset, nextOffset, sizeBytes, isExpired: isPrefix })
@@ -195,7 +199,7 @@ export class Retention {
     const active = log.segments[log.segments.length - 1]
     if (active === undefined || active.sizeBytes === 0) return
     const limitMs = rollAfterMs(active, log.config)
-    const largestMs = active.largestTimestamp().timestampMs
+    const largestMs = this.#largestMs(active)
     const appendedMs = await this.#appendedMs(active)
     const idleMs = isPlausibleTime(appendedMs, look.nowMs) ? look.nowMs - appendedMs : 0
     const knownMs = isPlausibleTime(largestMs, look.nowMs) ? 0 : look.steadyMs - this.#knownSince(log, active, look)
@@ -205,12 +209,17 @@ export class Retention {
   async #isExpired(log: PartitionLog, segment: Segment, look: ClockLook): Promise<boolean> {
     const { isDeleted, retentionMs } = log.config
     if (!isDeleted || retentionMs < 0 || segment.sizeBytes === 0) return false
-    const largestMs = segment.largestTimestamp().timestampMs
+    const largestMs = this.#largestMs(segment)
     const appendedMs = await this.#appendedMs(segment)
     const ageMs = ageOf({ largestMs, appendedMs }, look.nowMs)
     if (ageMs !== null && ageMs > retentionMs) return true
     // Whatever is wrong with its times, and whoever copied or rewrote the file: nothing is kept longer than that.
     return !isPlausibleTime(largestMs, look.nowMs) && look.steadyMs - this.#knownSince(log, segment, look) > retentionMs
+  }
+
+  #largestMs(segment: Segment): number {
+    if (segment.maxTimestamp === null) this.#reads++
+    return segment.largestTimestamp().timestampMs
   }
 
   async #appendedMs(segment: Segment): Promise<number> {

@@ -4,7 +4,7 @@ import { isCode } from '../../../src/core/errors.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import type { Segment } from '../../../src/storage/segment.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, RetentionWorld, SteppedClock } from '../../support/retention.ts'
-import { DATA_FOLDER, readAll, store } from '../../support/storage.ts'
+import { DATA_FOLDER, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
 const YEAR_MS = 365 * DAY_MS
 const US = 1000
@@ -289,6 +289,26 @@ test('a pass stops at its budget and says that there is more', async () => {
   assert.deepEqual([world.log.logStartOffset, other.logStartOffset], [1, 1])
   assert.equal(world.retention.nextDelayMs(), 5 * MINUTE_MS)
   await world.close()
+})
+
+test('after a start the times of segments are read a part at a time', async () => {
+  const ids = ['A', 'g', 'w'].map((end) => TOPIC_ID.slice(0, -1) + end)
+  const openAll = (world: RetentionWorld) =>
+    Promise.all(
+      ids.map((topicId) => world.manager.open({ topic: `of${topicId}`, partition: 0, topicId, config: world.log.config, maxEpoch: 100 })),
+    )
+  const world = await RetentionWorld.open()
+  for (const log of await openAll(world)) await store(log, ['x'], { timestampMs: world.clock.nowMs() })
+  await world.close()
+  const again = await RetentionWorld.open({ clock: world.clock, disk: world.disk, maxSegments: 2 })
+  const logs = await openAll(again)
+  const known = () => logs.filter((log) => log.segments[0]?.maxTimestamp !== null).length
+  assert.equal(known(), 0, 'a start reads none')
+  await again.pass()
+  assert.deepEqual([known(), again.retention.nextDelayMs()], [2, 1000])
+  await again.pass()
+  assert.deepEqual([known(), again.retention.nextDelayMs()], [3, 5 * MINUTE_MS])
+  await again.close()
 })
 
 test('a topic with an interval of its own is looked at in that interval', async () => {
