@@ -34,6 +34,7 @@ import type { CutReport } from './recovery.ts'
 import type { Removals } from './removals.ts'
 import { Segment } from './segment.ts'
 import { SegmentUpkeep } from './segment-upkeep.ts'
+import { storageFull } from './space-guard.ts'
 import { Tail, type TailMemory } from './tail.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
 import { cutFiles } from './truncate.ts'
@@ -365,7 +366,7 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
       throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
     }
-    if (this.#options.hasRoom?.(bytes) === false) throw this.#full()
+    if (this.#options.hasRoom?.(bytes) === false) throw storageFull(this)
     const current = this.leaderEpoch
     if (leaderEpoch < current) {
       throw new MoonMQError('LEADER_EPOCH_FENCED', { topic: this.topic, partition: this.partition, epoch: leaderEpoch, current })
@@ -499,12 +500,8 @@ export class PartitionLog implements Log, ReadableLog {
 
   #unavailable(): MoonMQError {
     if (this.#state === 'closed') return this.#storageFailed('the log is closed')
-    if (isDiskFull(this.#failure)) return this.#full()
+    if (isDiskFull(this.#failure)) return storageFull(this, this.#failure)
     return this.#storageFailed(this.#failure instanceof Error ? this.#failure.message : 'the log is not open')
-  }
-
-  #full(): MoonMQError {
-    return new MoonMQError('STORAGE_FULL', { topic: this.topic, partition: this.partition }, this.#failure ?? undefined)
   }
 
   #storageFailed(reason: string): MoonMQError {

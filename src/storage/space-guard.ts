@@ -1,8 +1,9 @@
 import type { Clock, Timer } from '../core/clock.ts'
 import { type Metrics, NO_METRICS } from '../core/counters.ts'
+import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
-import type { Resource } from '../core/types.ts'
+import type { Resource, TopicPartition } from '../core/types.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemReason } from '../io/system-error.ts'
 import { RESERVE_FILE } from './files.ts'
@@ -181,4 +182,8 @@ export class SpaceGuard implements Resource {
       this.#lookLater()
     })
   }
+}
+
+export function storageFull({ topic, partition }: TopicPartition, cause?: unknown): MoonMQError {
+  return new MoonMQError('STORAGE_FULL', { topic, partition }, cause ?? undefined)
 }
