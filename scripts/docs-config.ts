@@ -6,7 +6,7 @@ import { OTHER_VARIABLES, variableOf } from '../src/config/environment.ts'
 import { type KafkaSetting, kafkaRange } from '../src/config/kafka-setting.ts'
 import { type Key, rangeOf, schemaOf } from '../src/config/key.ts'
 import { allKeys, LISTENER_FIELDS, LISTENER_PROTOCOLS_DOC, PROTOCOLS, SETTINGS } from '../src/config/keys.ts'
-import { TOPIC_SETTINGS } from '../src/config/topic-settings.ts'
+import { PRESETS, TOPIC_SETTINGS, type TopicSetting } from '../src/config/topic-settings.ts'
 
 const NO_EFFECT = ' *No effect in this version.*'
 
@@ -74,12 +74,26 @@ ${kafkaTable(BROKER_SETTINGS)}
 
 ## Topic settings
 
-Set for one topic when it is created, by any client. A topic without a value of its own takes the broker setting named in the last
-column, then the default. Defaults are Kafka's, with one exception: \`flush.messages\` is 1, so that what is acknowledged is on disk.
+Set for one topic when it is created or later, while it is used: \`moonmq topic config NAME KEY=VALUE\`, Kafka's \`kafka-configs.sh\` and
+admin clients, or ALTER_TOPIC_CONFIG. A change is all or nothing, durable when it is answered, and in force for the next batch; records that are
+there stay as they are. \`moonmq topic config NAME\` shows every value and where it comes from. Internal topics keep their flush settings and stay
+compacted.
 
-| setting | default | accepted | what it does | broker setting |
-| --- | --- | --- | --- | --- |
-${TOPIC_SETTINGS.map((row) => `${kafkaRow(row)} ${row.broker.map(({ name }) => `\`${name}\``).join(', ')} |`).join('\n')}
+A topic without a value of its own takes that of its backend, then the broker setting named in the last column, then the default. Defaults are
+Kafka's, with one exception: \`flush.messages\` is 1, so that what is acknowledged is on disk. The broker settings named there can themselves be
+changed while the broker runs, for this broker or for all (Kafka's \`--entity-type brokers\`), but for those in minutes and hours; such a change is
+stronger than the settings file and stays over a restart.
+
+| setting | default | accepted | what it does | native name | broker setting |
+| --- | --- | --- | --- | --- | --- |
+${TOPIC_SETTINGS.map((row) => `${kafkaRow(row)} ${nativeCell(row)} | ${row.broker.map(({ name }) => `\`${name}\``).join(', ')} |`).join('\n')}
+
+\`moonmq.backend\` is a preset: values of a topic that chose it, weaker than its own and stronger than the broker's. It is chosen when a topic is made
+and never changed; \`server.storageBackend\` chooses for topics that are made without one.
+
+| backend | means |
+| --- | --- |
+${[...PRESETS].map(([name, values]) => `| \`${name}\` | ${[...values].map(([key, value]) => `\`${key}=${value}\``).join(', ')} |`).join('\n')}
 
 ## Other environment variables
 
@@ -93,6 +107,12 @@ ${others.join('\n')}
 
 function kafkaTable(rows: readonly KafkaSetting[]): string {
   return `| setting | default | accepted | what it does |\n| --- | --- | --- | --- |\n${rows.map(kafkaRow).join('\n')}`
+}
+
+/** The native name with its unit where that is another one. */
+function nativeCell({ native }: TopicSetting): string {
+  if (native === null) return ''
+  return native.factor === 1000 ? `\`${native.name}\` (seconds)` : `\`${native.name}\``
 }
 
 function kafkaRow(row: KafkaSetting): string {

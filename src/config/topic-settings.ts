@@ -67,7 +67,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'list',
     'delete',
     '',
-    { values: ['delete', 'compact'], broker: ['log.cleanup.policy'], native: ['cleanup_policy', 0], stored: true },
+    { values: ['delete', 'compact'], broker: ['log.cleanup.policy'], native: ['cleanup_policy', 0] },
     'What happens to old records: delete whole segments, keep the last record of each key, or both.',
   ),
   row(
@@ -347,7 +347,7 @@ export function checkTopicSetting(name: string, value: string): string {
  * What a backend means: values of a topic that chose it, weaker than its own and stronger than the broker's. A topic without a choice
  * has the broker's values, whose defaults are those of `segmented`.
  */
-const PRESETS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
+export const PRESETS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
   [
     'segmented',
     new Map([

@@ -62,9 +62,37 @@ test('cli: topics are made, listed, described, grown and deleted', async () => {
 
 test('cli: a topic made without a number has as many partitions as the broker says; what has no effect yet is told', async () => {
   await using broker = await startTestBroker({ config: { kafka: { 'num.partitions': 6 } } })
-  const created = await cli(broker.address, ['topic', 'create', 'six', '-c', 'retention.ms=1000'])
+  const created = await cli(broker.address, ['topic', 'create', 'six', '-c', 'preallocate=true'])
   assert.match(created.out, /with 6 partitions/)
-  assert.match(created.err, /retention\.ms is stored and has no effect/)
+  assert.match(created.err, /preallocate is stored and has no effect/)
+})
+
+test('cli: settings of a topic are shown with where they come from, changed, unset, and only asked for', async () => {
+  await using broker = await startTestBroker()
+  const run = (...argv: string[]) => cli(broker.address, ['topic', 'config', 't', ...argv])
+  await cli(broker.address, ['topic', 'create', 't', '-c', 'backend=commitlog'])
+  const shown = (await run()).out
+  assert.match(shown, /^retention\.ms +-1 +backend: moonmq\.backend$/m)
+  assert.match(shown, /^moonmq\.backend +commitlog +topic$/m)
+  assert.match(shown, /^segment\.ms +604800000 +default$/m)
+  assert.match((await run('retention.ms=5', '--dry-run')).out, /would change on topic t: retention\.ms/)
+  assert.match((await run()).out, /^retention\.ms +-1 +backend/m)
+  assert.match((await run('retention=60', 'flush.messages=5')).out, /changed on topic t: retention\.ms, flush\.messages/)
+  assert.match((await run('retention.ms=60000')).out, /has these settings already/)
+  const lines = (await run('--json')).out.trim().split('\n')
+  const values = lines.map((line) => JSON.parse(line) as { name: string; value: string })
+  assert.equal(values.find(({ name }) => name === 'retention.ms')?.value, '60000')
+  assert.deepEqual(JSON.parse((await run('--unset', 'retention.ms', '--unset', 'flush.messages', '--json')).out), {
+    topic: 't',
+    changed: ['retention.ms', 'flush.messages'],
+    dryRun: false,
+  })
+  assert.match((await run('--explain')).out, /default 604800000/)
+  const refused = await run('backend=segmented')
+  assert.notEqual(refused.code, 0)
+  assert.match(refused.err, /chosen when a topic is made/)
+  assert.equal((await run('--dry-run')).code, 2)
+  assert.equal((await run('retention.ms=1', '--unset', 'retention.ms')).code, 2)
 })
 
 test('cli: produce from arguments and standard input, consume one partition, all of them, and as a group', async () => {
