@@ -26,6 +26,11 @@ function rawRecord(parts: readonly (number | string)[]): Buffer {
   return Buffer.concat(parts.map((part) => (typeof part === 'number' ? Buffer.from([part]) : Buffer.from(part, 'latin1'))))
 }
 
+function counts(batch: Buffer, count: number): void {
+  batch.writeInt32BE(count, AT.recordCount)
+  batch.writeInt32BE(count - 1, AT.lastOffsetDelta)
+}
+
 /** Zig-zag of small numbers. */
 function zigzag(value: number): number {
   return value >= 0 ? value * 2 : -value * 2 - 1
@@ -132,12 +137,12 @@ export function sentBatches(codecs: Codecs, nowMs: number): readonly SentBatch[]
   put(
     'count and delta beyond the records',
     INVALID,
-    changed((b) => void (b.writeInt32BE(9, AT.recordCount), b.writeInt32BE(8, AT.lastOffsetDelta))),
+    changed((b) => counts(b, 9)),
   )
   put(
     'count and delta short of the records',
     INVALID,
-    changed((b) => void (b.writeInt32BE(1, AT.recordCount), b.writeInt32BE(0, AT.lastOffsetDelta))),
+    changed((b) => counts(b, 1)),
   )
   put(
     'a control batch',
