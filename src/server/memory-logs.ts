@@ -62,6 +62,8 @@ export class MemoryLogs implements Resource {
         tailBytes: TAIL_BYTES,
         tailBytesPerLog: TAIL_BYTES_PER_LOG,
         producers: { expirationMs: settings.number('producer.id.expiration.ms') },
+        // Nothing is gained by syncing less, and a journal would take memory.
+        groupCommit: { journalFrom: 0 },
         hasRoom: (bytes) => budget.hasRoom(bytes),
         removesAtOnce: true,
       },

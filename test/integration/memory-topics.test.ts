@@ -95,13 +95,20 @@ describe('memory topics', () => {
   })
 
   it('many appends in one turn of the loop are counted before they are written', async () => {
-    const { broker, close } = await diskBroker(new MemoryDisk({ clock: new SystemClock() }))
-    await createTopic(broker, 'm', 8, IN_MEMORY)
+    const { broker, data, close } = await diskBroker(new MemoryDisk({ clock: new SystemClock() }))
+    await createTopic(broker, 'm', 80, IN_MEMORY)
     const sent = await Promise.all(
-      Array.from({ length: 400 }, (_, index) => produceOne(broker, 'm', index % 8, batchOf(1, { valueBytes: 200_000 }))),
+      Array.from({ length: 400 }, (_, index) => produceOne(broker, 'm', index % 80, batchOf(1, { valueBytes: 200_000 }))),
     )
     const stored = sent.filter((each) => each.error === null).length
     assert.ok(stored > 40 && stored <= 84, `${stored} of 0.2 MB each fit 16 MiB`)
+    const { disk } = data.memory.logs.deps
+    const names = (await disk.list('/memory-topics')).map((entry) => entry.name)
+    assert.deepEqual(
+      names.filter((name) => name.includes('journal')),
+      [],
+      'no journal takes memory',
+    )
     await close()
   })
 })
