@@ -34,7 +34,8 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
   return {
     log: {
       segmentBytes: number('segment.bytes'),
-      segmentMs: number('segment.ms'),
+      // What is in the active segment is not compacted, so a record must leave it in time.
+      segmentMs: policies.includes('compact') ? Math.min(number('segment.ms'), number('max.compaction.lag.ms')) : number('segment.ms'),
       segmentJitterMs: number('segment.jitter.ms'),
       indexIntervalBytes: number('index.interval.bytes'),
       indexMaxBytes: number('segment.index.bytes'),
