@@ -167,3 +167,16 @@ export async function deleteRecords(
   const out = await javaTool(libraries, 'org.apache.kafka.tools.DeleteRecordsCommand', args)
   if (!out.includes(`low_watermark: ${place.offset}`)) throw new Error(`the records were not deleted: ${out}`)
 }
+
+/** Commits offsets for a group without members, with Kafka's own tool. */
+export async function commitOffsets(
+  libraries: string,
+  kafka: RealKafka,
+  group: string,
+  offsets: readonly { topic: string; partition: number; offset: number }[],
+): Promise<void> {
+  const file = join(kafka.folder, 'offsets.csv')
+  writeFileSync(file, offsets.map(({ topic, partition, offset }) => `${topic},${partition},${offset}\n`).join(''))
+  const args = ['--bootstrap-server', kafka.address, '--group', group, '--reset-offsets', '--from-file', file, '--execute']
+  await javaTool(libraries, 'org.apache.kafka.tools.consumer.group.ConsumerGroupCommand', args)
+}
