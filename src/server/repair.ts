@@ -7,6 +7,7 @@ import { readClusterId } from '../metadata/offline.ts'
 import { CODEC, Codecs } from '../record/compression.ts'
 import { BufferPool } from '../storage/buffer-pool.ts'
 import {
+  type CleanShutdown,
   type PartitionOffset,
   ROOT_FILES,
   readOffsets,
@@ -17,6 +18,8 @@ import {
 import { isCompactionLeftover } from '../storage/compaction/swap.ts'
 import { decodePartitionMetadata, PARTITION_METADATA_FILE, parsePartitionFolderName, partitionFolderName } from '../storage/files.ts'
 import { encodeIdentity, IDENTITY_NAME, readIdentity } from '../storage/identity.ts'
+import { JOURNAL_FILE } from '../storage/journal-format.ts'
+import { discardJournal, replayJournal } from '../storage/journal-replay.ts'
 import { DataFolderLock, decodeLock, LOCK_NAME } from '../storage/lock.ts'
 import { type PartitionRepair, planRepair, type RepairDeps, type RepairTarget, repairPartition } from '../storage/repair.ts'
 import type { MiddleChoice } from '../storage/repair-plan.ts'
@@ -46,8 +49,11 @@ export interface RepairPlan {
   readonly partitions: readonly PartitionRepair[]
   /** What cannot be repaired, or not this way, and why. */
   readonly refused: readonly { readonly name: string; readonly reason: string }[]
-  /** For `applyRepair`: settings that count for what is built anew. */
+  /** Acknowledged writes are in the journal still. They go into the logs first, as at a start, and then the plan is made again. */
+  readonly hasJournal: boolean
+  /** For `applyRepair`: settings that count for what is built anew, and how the plan was asked for. */
   readonly indexIntervalBytes: ReadonlyMap<string, number>
+  readonly options: PlanOptions
 }
 
 export interface PlanOptions {
@@ -60,6 +66,16 @@ export interface PlanOptions {
 /** Finds out what the data folder of a stopped broker needs. Reads only. Throws DATA_FOLDER_LOCKED, DATA_DAMAGED. */
 export async function planDataFolderRepair(machine: Machine, folder: string, options: PlanOptions): Promise<RepairPlan> {
   await expectStopped(machine, folder)
+  return makePlan(machine, folder, options, new Map())
+}
+
+/** `acknowledged`: by the journal, everything below; by topic id and partition. */
+async function makePlan(
+  machine: Machine,
+  folder: string,
+  options: PlanOptions,
+  acknowledged: ReadonlyMap<string, number>,
+): Promise<RepairPlan> {
   const { disk } = machine
   const root: RootRepair[] = []
   const clusterId = await lostClusterId(disk, folder, root)
@@ -75,7 +91,7 @@ export async function planDataFolderRepair(machine: Machine, folder: string, opt
   const partitions: PartitionRepair[] = []
   const refused: { name: string; reason: string }[] = []
   const deps = await diagnosisDeps(machine)
-  const offsets = await rootOffsets(disk, folder)
+  const offsets = { ...(await rootOffsets(disk, folder)), acknowledged }
   for (const name of affected(findings, only)) {
     const target = await targetOf(disk, folder, name, examined, offsets)
     if (typeof target === 'string') refused.push({ name, reason: target })
@@ -87,23 +103,26 @@ export async function planDataFolderRepair(machine: Machine, folder: string, opt
     }
   }
   await metadataSnapshots(disk, folder, findings, partitions, root)
-  return { folder, findings, root, partitions, refused, indexIntervalBytes: intervals(examined) }
+  const hasJournal = (await disk.stat(`${folder}/${JOURNAL_FILE}`)) !== null
+  return { folder, findings, root, partitions, refused, hasJournal, indexIntervalBytes: intervals(examined), options }
 }
 
 /**
  * Carries a plan out, holding the folder's lock. The marker of a clean stop goes first, so that a crash in between makes the next start
  * read what was not finished; recovery points are lowered before a log is cut. Returns the files that keep what was taken out.
  */
-export async function applyRepair(machine: Machine, plan: RepairPlan, log: Logger): Promise<string[]> {
+export async function applyRepair(machine: Machine, asked: RepairPlan, log: Logger): Promise<string[]> {
   const { disk, host, clock } = machine
-  const { folder } = plan
+  const { folder } = asked
   const left = await readSmallFile(disk, `${folder}/${LOCK_NAME}`, 4096)
   const recoveredBootId = left === null ? undefined : decodeLock(left)?.recoveredBootId
   const lock = await DataFolderLock.acquire({ disk, host }, folder, recoveredBootId)
   const kept: string[] = []
   let wasStopped = false
   try {
-    wasStopped = (await takeCleanShutdown(disk, folder)) !== null
+    const marker = await takeCleanShutdown(disk, folder)
+    wasStopped = marker !== null
+    const plan = asked.hasJournal ? await emptyJournal(machine, asked, marker, log) : asked
     for (const step of plan.root) {
       if (step.kind === 'set-aside') kept.push(await renameAside(disk, `${folder}/${step.file}`))
       else {
@@ -127,6 +146,33 @@ export async function applyRepair(machine: Machine, plan: RepairPlan, log: Logge
     await lock.release()
   }
   return kept
+}
+
+/** What a start does before it opens a log; afterwards the files are those that the plan must be made for. */
+async function emptyJournal(machine: Machine, asked: RepairPlan, marker: CleanShutdown | null, log: Logger): Promise<RepairPlan> {
+  const { disk, failpoint } = machine
+  const { folder, options } = asked
+  const points = await readOffsets(disk, folder, 'recovery-points').catch(nullWhenDamaged)
+  if (marker !== null && points !== null && marker.recoveryPointsChecksum === points.checksum) {
+    await discardJournal(disk, folder)
+    return asked
+  }
+  const offsets = await rootOffsets(disk, folder)
+  const replayed = await replayJournal(
+    { disk, log, failpoint },
+    {
+      folder,
+      settledBelow: (owner) => offsets.points.get(offsetKey(owner)) ?? 0,
+      logStartOf: (owner) => offsets.starts?.get(offsetKey(owner)) ?? 0,
+      arePointsKnown: points !== null || (await disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
+    },
+  )
+  return makePlan(machine, folder, options, replayed.acknowledged)
+}
+
+function nullWhenDamaged(error: unknown): null {
+  if (error instanceof MoonMQError) return null
+  throw error
 }
 
 /** Fits no checkpoint: the next start recovers, raises the leader epochs, and still knows that no write was cut short. */
@@ -186,10 +232,7 @@ interface RootOffsets {
 
 async function rootOffsets(disk: Disk, folder: string): Promise<RootOffsets> {
   const read = async (kind: 'recovery-points' | 'log-starts') => {
-    const found = await readOffsets(disk, folder, kind).catch((error: unknown) => {
-      if (error instanceof MoonMQError) return null
-      throw error
-    })
+    const found = await readOffsets(disk, folder, kind).catch(nullWhenDamaged)
     return found === null ? null : new Map(found.entries.map((each) => [offsetKey(each), each.offset]))
   }
   return { points: (await read('recovery-points')) ?? new Map(), starts: await read('log-starts') }
@@ -205,7 +248,7 @@ async function targetOf(
   folder: string,
   name: string,
   { image, known }: Examined,
-  { points, starts }: RootOffsets,
+  { points, starts, acknowledged }: RootOffsets & { readonly acknowledged: ReadonlyMap<string, number> },
 ): Promise<RepairTarget | string> {
   const tp = parsePartitionFolderName(name)
   if (tp === null) return 'it is no folder of a partition'
@@ -228,7 +271,7 @@ async function targetOf(
     ...tp,
     topicId,
     maxEpoch: entry?.leaderEpoch ?? null,
-    acknowledgedOffset: points.get(key) ?? 0,
+    acknowledgedOffset: Math.max(points.get(key) ?? 0, acknowledged.get(key) ?? 0),
     logStart: starts === null ? null : (starts.get(key) ?? 0),
     writesTopicId: folderId === null,
   }

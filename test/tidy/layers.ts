@@ -57,6 +57,8 @@ export const LAYERS: readonly Layer[] = [
       'files',
       'identity',
       'import-partition',
+      'journal-format',
+      'journal-replay',
       'lock',
       'log-manager',
       'offset-index',

@@ -95,6 +95,11 @@ function planJson({ folder, findings, root, partitions, refused }: RepairPlan) {
 }
 
 function printPlan(context: CliContext, plan: RepairPlan, middle: MiddleChoice): void {
+  if (plan.hasJournal) {
+    context.out(
+      'moonmq-journal holds writes that are not in the logs yet: they go there first, as at a start, and what follows may change\n',
+    )
+  }
   for (const step of plan.root) {
     if (step.kind === 'identity') context.out(`meta.properties: write it again for cluster ${step.clusterId} (${step.reason})\n`)
     else context.out(`${step.file}: set aside, a start makes it again (${step.reason})\n`)
