@@ -122,6 +122,8 @@ export async function applyRepair(machine: Machine, asked: RepairPlan, log: Logg
   try {
     const marker = await takeCleanShutdown(disk, folder)
     wasStopped = marker !== null
+    // It tells of files as the stop left them.
+    await disk.removeFile(`${folder}/${ROOT_FILES['clean-logs']}`)
     const plan = asked.hasJournal ? await emptyJournal(machine, asked, marker, log) : asked
     for (const step of plan.root) {
       if (step.kind === 'set-aside') kept.push(await renameAside(disk, `${folder}/${step.file}`))

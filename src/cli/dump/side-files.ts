@@ -35,11 +35,12 @@ export function sideFileKind(name: string): SideFileKind | null {
   const segment = parseSegmentFileName(name)
   if (segment !== null && segment.kind !== 'log') return segment.kind
   if (name === EPOCH_CHECKPOINT_NAME) return 'epochs'
-  if (Object.values<string>(ROOT_FILES).includes(name)) return 'root'
+  if (ROOT_NAMES.has(name)) return 'root'
   if (KAFKA_CHECKPOINT.test(name) || TEXT_FILES.has(name)) return 'text'
   return null
 }
 
+const ROOT_NAMES: ReadonlySet<string> = new Set([ROOT_FILES['recovery-points'], ROOT_FILES['log-starts'], ROOT_FILES['clean-shutdown']])
 const TEXT_FILES = new Set(['partition.metadata', 'meta.properties', 'moonmq.lock', '.kafka_cleanshutdown', 'quorum-state'])
 
 /** The lines of a file that is no log, in pieces of bounded size. Ends with a fault where the file is damaged. */
