@@ -115,6 +115,11 @@ test('a folder of MoonMQ under a topic of Kafka: Kafka serves it record for reco
   console.log(`Kafka served ${records} records of ${topics.length} topics as MoonMQ had written them`)
 })
 
+/** The last line of each key: what compaction must keep, at its offset. */
+function latestByKey(lines: readonly string[]): Map<string, string> {
+  return new Map(lines.map((line) => [line.split('\t')[4] ?? '', line]))
+}
+
 const COMMITTED = [
   { topic: 'plain', partition: 0, offset: 321 },
   { topic: 'plain', partition: 1, offset: 500 },
@@ -181,8 +186,12 @@ async function expectServed(kafkaAnswers: ReadonlyMap<string, readonly string[]>
     let records = 0
     for (const [name, expected] of kafkaAnswers) {
       const [topic, isolation] = name.split(' ') as [string, (typeof isolations)[number]]
-      const read = await consoleConsume(libraries, broker.address, topic, { isolation, count: expected.length })
-      assert.deepEqual(byOffset(read), expected, name)
+      // Kafka went on compacting between its answer and its stop.
+      const isCompacted = topic === 'latest'
+      const count = isCompacted ? 0 : expected.length
+      const read = byOffset(await consoleConsume(libraries, broker.address, topic, { isolation, count }))
+      if (isCompacted) assert.deepEqual(latestByKey(read), latestByKey(expected), name)
+      else assert.deepEqual(read, expected, name)
       records += read.length
     }
     const admin = kafkaClient(broker.address, 'check').admin()
