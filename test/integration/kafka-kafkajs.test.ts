@@ -44,6 +44,38 @@ describe('kafkajs against the door', () => {
     assert.deepEqual(problems(live), [])
   })
 
+  it('deletes records, and a consumer begins behind them', async () => {
+    await using live = await liveKafka()
+    const kafka = clientOf(live)
+    const [admin, producer, consumer] = [kafka.admin(), kafka.producer(), kafka.consumer({ groupId: 'after' })]
+    await Promise.all([admin.connect(), producer.connect(), consumer.connect()])
+    try {
+      await admin.createTopics({ topics: [{ topic: 'orders', numPartitions: 1 }] })
+      for (let index = 0; index < 10; index++) await producer.send({ topic: 'orders', messages: [{ value: `${index}` }] })
+      // This client knows the leaders of a topic only after it asked for something of it.
+      await admin.fetchTopicOffsets('orders')
+      await admin.deleteTopicRecords({ topic: 'orders', partitions: [{ partition: 0, offset: '7' }] })
+      const [offsets] = await admin.fetchTopicOffsets('orders')
+      assert.deepEqual([offsets?.low, offsets?.high], ['7', '10'])
+      await consumer.subscribe({ topic: 'orders', fromBeginning: true })
+      const seen: string[] = []
+      await new Promise<void>((resolve, reject) => {
+        consumer
+          .run({
+            eachMessage: async ({ message }) => {
+              seen.push(`${message.offset}=${message.value}`)
+              if (seen.length === 3) resolve()
+            },
+          })
+          .catch(reject)
+      })
+      assert.deepEqual(seen, ['7=7', '8=8', '9=9'])
+      await assert.rejects(admin.deleteTopicRecords({ topic: 'orders', partitions: [{ partition: 0, offset: '11' }] }))
+    } finally {
+      await Promise.all([admin.disconnect(), producer.disconnect(), consumer.disconnect()])
+    }
+  })
+
   it('produces with every acks value and creates the topic on the way', async () => {
     await using live = await liveKafka()
     const kafka = clientOf(live)
