@@ -60,7 +60,7 @@ for (const [name, door] of Object.entries(DOORS)) {
     await alter({ 'max.message.bytes': '500' })
     equal((await send(kafka, { size: 1000 })).errorCode, 10)
     await rejects(value(1000), (error) => isCode(error, 'RECORD_TOO_LARGE'))
-    await alter({ 'max.message.bytes': '100000' })
+    await alter({ 'max.message.bytes': '1000000' })
     equal((await send(kafka, { size: 1000 })).errorCode, 0)
 
     await alter({ 'message.timestamp.type': 'LogAppendTime' })
@@ -85,6 +85,9 @@ for (const [name, door] of Object.entries(DOORS)) {
       await alter({ 'compression.type': type })
       equal(codecOf(await stored(kafka, (await send(kafka, { size: 500 })).baseOffset)), codec, type)
       equal(codecOf(await stored(kafka, (await value(500)).offset)), codec, type)
+      // Enough to be packed off the event loop.
+      equal(codecOf(await stored(kafka, (await value(200_000)).offset)), codec, `${type}, a large record`)
+      equal(codecOf(await stored(kafka, (await send(kafka, { size: 200_000 })).baseOffset)), codec, `${type}, a large batch`)
     }
     await alter({ 'compression.type': 'producer' })
 
