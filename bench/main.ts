@@ -6,13 +6,15 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type LoadClients, prepareLoadClients } from './end-to-end/load-clients.ts'
 import { MoonMQServer } from './end-to-end/moonmq-server.ts'
+import { type Mortal, measureRecovery } from './end-to-end/recovery.ts'
 import { type Measured, markdownTable } from './end-to-end/report.ts'
 import { runWorkloads, type Server, WORKLOADS } from './end-to-end/workloads.ts'
 import { KafkaRival } from './rivals/kafka.ts'
 
-const USAGE = `usage: npm run bench -- [storage | broker | NAME ...] [--kafka] [--reps N] [--seconds N]
+const USAGE = `usage: npm run bench -- [storage [PART] | broker | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
 
-  storage          the log alone, without a server
+  storage [PART]   the log alone, without a server; PART: small, bulk, many, device (default: all)
+  recovery         the first acknowledged record after kill -9 with 2 GB of log
   NAME             one of: ${Object.keys(WORKLOADS).join(', ')} (default: all)
   --kafka          measure Apache Kafka 4.4 in the same session, alternating with MoonMQ
   --reps N         rounds; medians are shown (default 3)
@@ -34,13 +36,15 @@ async function main(): Promise<number> {
       help: { type: 'boolean', default: false },
     },
   })
-  const unknown = positionals.find((name) => !(name in WORKLOADS) && !(name in PROGRAMS))
+  const isProgram = (positionals[0] ?? '') in PROGRAMS
+  const unknown = isProgram ? undefined : positionals.find((name) => !(name in WORKLOADS) && name !== 'recovery')
   if (values.help || unknown !== undefined) {
     process.stdout.write(`${unknown === undefined ? '' : `there is no benchmark "${unknown}"\n\n`}${USAGE}\n`)
     return unknown === undefined ? 0 : 2
   }
   const program = PROGRAMS[positionals[0] ?? '']
-  if (program !== undefined) return spawnSync(process.execPath, [program], { stdio: 'inherit' }).status ?? 1
+  if (program !== undefined)
+    return spawnSync(process.execPath, [program, values.seconds, ...positionals.slice(1)], { stdio: 'inherit' }).status ?? 1
 
   const peers = resolve(process.env['MOONMQ_PEERS'] ?? '../shared/bench')
   if (!existsSync(join(peers, 'kraw.c'))) {
@@ -58,7 +62,18 @@ async function main(): Promise<number> {
     for (let round = 1; round <= rounds; round++) {
       for (const server of servers(work, clients, peers, tools, values.kafka)) {
         process.stderr.write(`round ${round} of ${rounds}: ${server.name}\n`)
-        results.push(...(await runWorkloads(server, names, clients, Number(values.seconds))))
+        if (names.includes('recovery')) {
+          results.push(await measureRecovery(server, clients))
+          if (names.length === 1) continue
+        }
+        results.push(
+          ...(await runWorkloads(
+            server,
+            names.filter((name) => name !== 'recovery'),
+            clients,
+            Number(values.seconds),
+          )),
+        )
       }
     }
     process.stdout.write(markdownTable(results))
@@ -68,8 +83,8 @@ async function main(): Promise<number> {
   }
 }
 
-function servers(work: string, clients: LoadClients, peers: string, tools: string, kafka: boolean): Server[] {
-  const list: Server[] = [new MoonMQServer(join(work, 'moonmq'), clients)]
+function servers(work: string, clients: LoadClients, peers: string, tools: string, kafka: boolean): (Server & Mortal)[] {
+  const list: (Server & Mortal)[] = [new MoonMQServer(join(work, 'moonmq'), clients)]
   if (kafka) list.push(new KafkaRival(peers, tools, clients))
   return list
 }

@@ -4,15 +4,17 @@ import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
 import type { LoadClients } from './load-clients.ts'
+import type { Mortal } from './recovery.ts'
 import type { Server } from './workloads.ts'
 
 /** The broker of this repository as a process of its own, with its default settings. */
-export class MoonMQServer implements Server {
+export class MoonMQServer implements Server, Mortal {
   readonly name = 'MoonMQ'
   readonly modes = [{ label: 'fsync before each ack', config: [] }]
   readonly #dataDir: string
   readonly #clients: LoadClients
   #child: ChildProcess | null = null
+  #address = ''
 
   constructor(dataDir: string, clients: LoadClients) {
     this.#dataDir = dataDir
@@ -21,16 +23,27 @@ export class MoonMQServer implements Server {
 
   async start() {
     await rm(this.#dataDir, { recursive: true, force: true })
-    const port = await freePort()
-    const address = `127.0.0.1:${port}`
-    const first = this.#clients.kraw(['first', '127.0.0.1', `${port}`, 'first-ack', '-S', '40'], 60)
+    this.#address = `127.0.0.1:${await freePort()}`
+    const firstAckMs = await this.restart('first-ack')
+    return { address: this.#address, pid: this.#child?.pid ?? 0, firstAckMs }
+  }
+
+  async restart(topic: string): Promise<number> {
+    const address = this.#address
+    const [host = '', port = ''] = address.split(':')
+    const first = this.#clients.kraw(['first', host, port, topic, '-S', '240'], 270)
     const bin = resolve('dist/bin/moonmq.cjs')
     const child = spawn(process.execPath, [bin, 'start', '--listen', address, '--http', 'off', '--data', this.#dataDir], {
       stdio: ['ignore', 'ignore', 'inherit'],
     })
     this.#child = child
-    const firstAckMs = Number((await first)['ms'])
-    return { address, pid: child.pid ?? 0, firstAckMs }
+    return Number((await first)['ms'])
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child
+    child?.kill('SIGKILL')
+    if (child !== null) await once(child, 'exit')
   }
 
   async stop(): Promise<void> {

@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { readBatchHeader } from '../../src/record/batch.ts'
 import type { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
@@ -44,6 +45,8 @@ export async function manyPartitions(folder: string): Promise<void> {
     const manager = await openManager(join(folder, `many-${index}`), { groupCommit: { journalFrom }, maxOpenFiles: 4000 }, disk)
     const logs: PartitionLog[] = []
     for (let partition = 0; partition < PARTITIONS; partition++) logs.push(await openLog(manager, partition))
+    // The journal is made in the background.
+    await pause(1000)
     opened.push({ name, manager, disk, logs, moments: [], first: await moment(logs, disk, template) })
   }
   for (let round = 0; round < ROUNDS; round++) {

@@ -5,7 +5,7 @@ import { writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import type { GroupCommit } from './group-commit.ts'
 import type { JournalItem } from './journal.ts'
 import type { JournalOwner } from './journal-format.ts'
-import type { SmallFile } from './journal-rounds.ts'
+import type { SmallFile } from './sync-target.ts'
 
 export interface EpochKeeperHost {
   readonly owner: JournalOwner

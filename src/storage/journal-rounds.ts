@@ -1,16 +1,8 @@
 import { MoonMQError } from '../core/errors.ts'
 import { systemCode } from '../io/system-error.ts'
-import type { SyncTarget } from './group-commit.ts'
 import type { Journal, JournalItem } from './journal.ts'
 import { entryBytes, type JournalOwner } from './journal-format.ts'
-
-/** A small file that is replaced as a whole; the journal may stand in for it. */
-export interface SmallFile {
-  /** As it is to be now. */
-  takeForJournal(): JournalItem
-  /** Writes the file, durably, and says up to which change. */
-  store(): Promise<number>
-}
+import type { SmallFile, SyncTarget } from './sync-target.ts'
 
 /** A file that waits for a sync or a frame. */
 export interface RoundSlot {

@@ -1,9 +1,9 @@
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
-import type { SyncTarget } from './group-commit.ts'
 import type { JournalItem } from './journal.ts'
 import type { JournalOwner } from './journal-format.ts'
 import type { Segment } from './segment.ts'
+import type { SyncTarget } from './sync-target.ts'
 
 export interface SegmentTargetHost {
   readonly owner: JournalOwner

@@ -9,6 +9,8 @@ import { BufferPool } from './buffer-pool.ts'
 import { decodeCleanShutdown, type PartitionOffset, ROOT_FILES, readOffsets } from './checkpoint.ts'
 import { isDeletedFolder, isStrayFolder, parsePartitionFolderName, parseSegmentFileName, partitionFolderName } from './files.ts'
 import { IDENTITY_NAME, readIdentity } from './identity.ts'
+import { JOURNAL_FILE } from './journal-format.ts'
+import { readJournal } from './journal-replay.ts'
 import { type Finding, Findings } from './validate-findings.ts'
 import { checkPartition, type ExpectedPartition, type PartitionReport } from './validate-partition.ts'
 
@@ -81,6 +83,7 @@ export async function validateLogs(
 ): Promise<ValidationReport> {
   const findings = new Findings()
   const root = await readRoot(deps.disk, options.folder, findings)
+  await checkJournal(deps.disk, options.folder, root.wasClean, findings)
   const { only } = options
   const isAsked = (tp: TopicPartition) => only === undefined || only.has(partitionFolderName(tp))
   const folders = (await findPartitions(deps.disk, options.folder, findings)).filter(isAsked)
@@ -146,6 +149,16 @@ async function readRoot(disk: Disk, folder: string, findings: Findings): Promise
     findings.note(ROOT_FILES['clean-shutdown'], 'the recovery points are not those of the clean stop; the next start recovers every log')
   }
   return { wasClean, recoveryPoints: points && byPartition(points.entries), logStarts: starts && byPartition(starts.entries) }
+}
+
+async function checkJournal(disk: Disk, folder: string, wasClean: boolean, findings: Findings): Promise<void> {
+  const content = await readJournal(disk, folder)
+  if (content === null) return
+  if (content.reason !== null) findings.problem(JOURNAL_FILE, null, content.reason)
+  let entries = 0
+  for (const frame of content.frames) entries += frame.entries.length
+  if (wasClean) findings.note(JOURNAL_FILE, 'the last stop was in order; the next start removes it')
+  else if (entries > 0) findings.repair(JOURNAL_FILE, null, `the next start writes what its ${entries} entries hold into the logs`)
 }
 
 function byPartition(entries: readonly PartitionOffset[]): Map<string, number> {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { deferred } from '../../../src/core/deferred.ts'
 import { VirtualClock } from '../../../src/core/virtual-clock.ts'
-import { DEFAULT_GROUP_COMMIT, GroupCommit, type SyncTarget } from '../../../src/storage/group-commit.ts'
+import { DEFAULT_GROUP_COMMIT, GroupCommit } from '../../../src/storage/group-commit.ts'
+import type { SyncTarget } from '../../../src/storage/sync-target.ts'
 
 class FakeFile implements SyncTarget {
   writtenOffset = 0
