@@ -119,7 +119,11 @@ async function loadSegments(
     await removeOrphans(deps, options.folder, names, bases)
     return empty
   }
-  if (isTornFromStart(options, bases)) return beginAgain(deps, options, bases)
+  if (isTornFromStart(options, bases)) {
+    const begun = await beginAgain(deps, options, bases)
+    await removeOrphans(deps, options.folder, names, bases)
+    return begun
+  }
   const epochs = loadEpochs(deps, options)
   if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
     const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
