@@ -15,11 +15,18 @@ export class HandleCache {
   /** Open and not pinned, least recently used first. */
   readonly #idle = new Set<CachedFile>()
   #open = 0
+  /** Called when more are open than the budget allows, since all are in use: whoever can give some back should. */
+  onCrowded: (() => void) | null = null
 
   constructor(deps: { disk: Disk; log: Logger }, options: { maxOpen: number }) {
     this.#disk = deps.disk
     this.#log = deps.log
     this.#maxOpen = options.maxOpen
+  }
+
+  /** The budget is used up, or more than that. */
+  get isCrowded(): boolean {
+    return this.#open >= this.#maxOpen
   }
 
   get openFiles(): number {
@@ -36,6 +43,7 @@ export class HandleCache {
     while (this.#open >= this.#maxOpen && this.#closeOldest()) {}
     const file = this.#disk.openNow(path, access)
     this.#open++
+    if (this.#open === this.#maxOpen + 1) this.onCrowded?.()
     return file
   }
 

@@ -3,6 +3,7 @@ import type { MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
 import type { GroupCommit } from './group-commit.ts'
+import type { HandleCache } from './handles.ts'
 import type { JournalOwner } from './journal-format.ts'
 import { OffsetWaiters } from './offset-waiters.ts'
 import type { Segment } from './segment.ts'
@@ -27,7 +28,7 @@ const NO_TIMER_FROM_MS = 2 ** 31
  */
 export class LogDurability {
   readonly #clock: Clock
-  readonly #deps: { disk: Disk; failpoint: Failpoint }
+  readonly #deps: { disk: Disk; failpoint: Failpoint; handles: HandleCache }
   readonly #commit: GroupCommit
   readonly #host: DurabilityHost
   readonly #targets = new Map<Segment, SegmentTarget>()
@@ -55,7 +56,7 @@ export class LogDurability {
 
   readonly #targetHost: SegmentTargetHost
 
-  constructor(deps: { clock: Clock; disk: Disk; commit: GroupCommit; failpoint: Failpoint }, host: DurabilityHost) {
+  constructor(deps: { clock: Clock; disk: Disk; commit: GroupCommit; failpoint: Failpoint; handles: HandleCache }, host: DurabilityHost) {
     this.#clock = deps.clock
     this.#deps = deps
     this.#commit = deps.commit
@@ -237,8 +238,11 @@ export class LogDurability {
     this.#moveSynced()
   }
 
-  #segmentSynced({ segment }: SegmentTarget, offset: number): void {
+  #segmentSynced(target: SegmentTarget, offset: number): void {
+    const { segment } = target
     segment.syncedOffset = Math.max(segment.syncedOffset, offset)
+    // The journal would keep the file open for as long as it stands in for it.
+    if (segment.isPinned && this.#deps.handles.isCrowded) this.#commit.hurryFile(target)
     this.#moveSynced()
   }
 

@@ -215,6 +215,8 @@ export class LogManager implements Resource {
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
     }
     if (found.space !== null) found.space.onLow = () => this.#needSpace()
+    // Files that the journal stands in for stay open until they are synced themselves.
+    this.deps.handles.onCrowded = () => this.deps.commit.drain()
     this.#stopObserving = this.deps.metrics.observed('moonmq_append_queue_bytes', () => this.#queuedBytes())
   }
 
