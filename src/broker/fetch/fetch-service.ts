@@ -6,6 +6,9 @@ import type { Fetched, FetchPort, FetchRequest } from '../ports.ts'
 import type { Partitions, ServedTopic } from '../topics/partitions.ts'
 import { type PartitionRead, readPartition } from './read-partition.ts'
 
+/** Of one request, before others get their turn. What moves meanwhile is looked at again before the request waits. */
+const PARTITIONS_PER_TURN = 1000
+
 export interface FetchDeps {
   readonly partitions: Partitions
   readonly clock: Clock
@@ -110,6 +113,7 @@ export class FetchService implements FetchPort {
     const start = this.#startOf(context, request)
     try {
       for (let step = 0; step < count; step++) {
+        if (step > 0 && step % PARTITIONS_PER_TURN === 0) await new Promise<void>((resolve) => this.#clock.defer(resolve))
         const index = (start + step) % count
         const wanted = request.partitions[index]
         if (wanted === undefined) continue

@@ -14,6 +14,9 @@ import type { TopicSettings } from '../topics/topic-settings.ts'
 import { Deadlines, failedOutcome, Ticket } from './ticket.ts'
 import { checkHeader, checkOptions, settleBatch, trustedRecords } from './validate-batch.ts'
 
+/** Of one request, before others get their turn. */
+const PARTITIONS_PER_TURN = 1000
+
 export interface ProduceDeps {
   readonly partitions: Partitions
   readonly inflater: Inflater
@@ -115,6 +118,7 @@ export class ProduceService implements ProducePort {
   #appendFrom(context: RequestContext, request: ProduceRequest, ticket: Ticket, from: number): Ticket | Promise<Ticket> {
     const { partitions, acks } = request
     for (let index = from; index < partitions.length; index++) {
+      if (index - from >= PARTITIONS_PER_TURN) return this.#nextTurn().then(() => this.#appendFrom(context, request, ticket, index))
       const one = partitions[index] as ProducePartition
       try {
         const served = this.#target(context, one, acks)
@@ -254,6 +258,10 @@ export class ProduceService implements ProducePort {
   /** Lets the next one in; it lets in the one after when it has appended. */
   #admit(): void {
     if (this.#waitingForRoom.length > 0 && this.#inflightBytes < this.#options.maxInflightBytes) this.#waitingForRoom.shift()?.()
+  }
+
+  #nextTurn(): Promise<void> {
+    return new Promise((resolve) => this.#clock.defer(resolve))
   }
 
   /** In the order of arrival, so requests of one connection keep theirs. */

@@ -46,6 +46,21 @@ const DAMAGE: readonly [string, ErrorCode, () => Buffer][] = [
   ['a record longer than the batch', 'INVALID_RECORD', () => sealed((b) => b.writeInt8(127, AT.records))],
 ]
 
+it('a request that names very many partitions lets others have their turn, and is answered in its order', async () => {
+  const { broker, clock } = await fakeBroker()
+  await createTopic(broker, 'orders', 3)
+  const partitions = Array.from({ length: 2500 }, (_, at) => ({ topic: 'orders', partition: at % 3, batch: batchOf(1) }))
+  const appended = broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 1000, transactionalId: null, partitions })
+  assert.ok(appended instanceof Promise)
+  await clock.advance(0)
+  const outcomes = (await appended).settled()
+  await clock.advance(0)
+  assert.deepEqual(
+    (await outcomes).map((each) => each.baseOffset),
+    partitions.map((_, at) => Math.floor(at / 3)),
+  )
+})
+
 describe('produce: what is refused', () => {
   for (const [what, code, make] of DAMAGE) {
     it(`${what}: ${code}`, async () => {
