@@ -298,7 +298,9 @@ test('after a start the times of segments are read a part at a time', async () =
       ids.map((topicId) => world.manager.open({ topic: `of${topicId}`, partition: 0, topicId, config: world.log.config, maxEpoch: 100 })),
     )
   const world = await RetentionWorld.open()
-  for (const log of await openAll(world)) await store(log, ['x'], { timestampMs: world.clock.nowMs() })
+  for (const log of await openAll(world)) {
+    for (let count = 0; count < 2; count++) await store(log, ['v'.repeat(100)], { timestampMs: world.clock.nowMs() })
+  }
   await world.close()
   const again = await RetentionWorld.open({ clock: world.clock, disk: world.disk, maxSegments: 2 })
   const logs = await openAll(again)
