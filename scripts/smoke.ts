@@ -21,6 +21,7 @@ import { codecOf, readBatchHeader } from '../src/record/batch.ts'
 import { buildBatch, type NewRecord } from '../src/record/builder.ts'
 import { CODEC, Codecs } from '../src/record/compression.ts'
 import { readRecords, recordsSection } from '../src/record/record.ts'
+import { Cleaner } from '../src/storage/compaction/cleaner.ts'
 import { openIdentity } from '../src/storage/identity.ts'
 import { LogManager } from '../src/storage/log-manager.ts'
 import type { PartitionLog } from '../src/storage/partition-log.ts'
@@ -195,8 +196,62 @@ async function run(folder: string): Promise<void> {
   await readStep('read')
   await deleteAndRetain(folder, manager, log)
   await readStep('read')
+  await compact(manager)
   await manager.close()
   await validate(folder)
+}
+
+const KEYS = 200
+
+/** A log of its own: each key many times, a tombstone now and then. What is left must be the last record of each key, at its offset. */
+async function compact(manager: LogManager): Promise<void> {
+  const latestId = newUuid(random)
+  const compacted = await openLog(manager, 'smoke-latest', latestId, { isCompacted: true, isDeleted: false, segmentBytes: MIB / 16 })
+  const latest = new Map<string, number>()
+  await step('compact', async () => {
+    for (let offset = 0; offset < 20 * KEYS; ) {
+      const list = Array.from({ length: 50 }, (_, index) => {
+        const key = `key-${(offset + index * 7) % KEYS}`
+        latest.set(key, offset + index)
+        return { key: Buffer.from(key), value: Buffer.from(`value ${offset + index}`.repeat(5)), timestampMs: Math.floor(clock.nowMs()) }
+      })
+      const batch = buildBatch(list)
+      const { lastOffset } = compacted.append(batch, readBatchHeader(batch), { leaderEpoch: 0 })
+      await compacted.whenDurable(lastOffset + 1)
+      offset = lastOffset + 1
+    }
+    // What is compacted must lie below a recovery point that is saved.
+    await manager.checkpoint()
+    const before = compacted.sizeBytes
+    const cleaner = new Cleaner({ logs: manager, clock, log: SILENT, metrics: NO_METRICS }, () => ({
+      isEnabled: true,
+      keyBudgetBytes: 16 * MIB,
+      maxBytesPerSecond: Number.POSITIVE_INFINITY,
+    }))
+    await cleaner.run(new AbortController().signal)
+    const found = await recordsOf(compacted)
+    for (const [key, offset] of latest) expect(found.get(offset) === key, `the last record of ${key}, at offset ${offset}, is gone`)
+    expect(compacted.sizeBytes < before, `compaction freed nothing of ${before} bytes`)
+    return `${20 * KEYS} records of ${KEYS} keys: ${before} bytes became ${compacted.sizeBytes}, ${found.size} records are left`
+  })
+}
+
+/** Key by offset. */
+async function recordsOf(log: PartitionLog): Promise<Map<number, string>> {
+  const found = new Map<number, string>()
+  for (let next = log.logStartOffset; next < log.logEndOffset; ) {
+    const read = await log.read({ offset: next, maxBytes: MIB, minOneBatch: true, limitOffset: log.highWatermark })
+    for (const buffer of read.buffers) {
+      for (let at = 0; at < buffer.length; ) {
+        const header = readBatchHeader(buffer, at)
+        for (const record of readRecords(recordsSection(buffer, at, header), header)) found.set(record.offset, String(record.key))
+        at += header.sizeBytes
+      }
+    }
+    next = read.nextOffset
+    read.release()
+  }
+  return found
 }
 
 async function deleteAndRetain(folder: string, manager: LogManager, log: PartitionLog): Promise<void> {
