@@ -468,7 +468,10 @@ export class LogManager implements Resource {
       await Promise.all([...this.#logs.values()].map((log) => slots.run(() => closeOne(log))))
       await this.deps.removals.close()
       this.deps.failpoint('stop.logs-closed')
-      await this.deps.commit.close()
+      // One that stays holds nothing that the recovery points, which are saved now, do not cover.
+      await this.deps.commit
+        .close()
+        .catch((error: unknown) => this.#deps.log.warn('storage.journal_failed', 'the journal was not removed', { error }))
       const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
       const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
@@ -586,7 +589,11 @@ export class LogManager implements Resource {
     const known = this.#recoveryPoints.get(offsetKey(topicId, partition))
     if (known === undefined || known.offset <= offset) return
     this.#recoveryPoints.set(offsetKey(topicId, partition), { topicId, partition, offset })
-    this.#savedChecksum = await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    const wasSaved = this.#savedChecksum !== null
+    this.#savedChecksum = null
+    const checksum = await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
+    // Log starts that could not be saved before are still to be saved.
+    if (wasSaved) this.#savedChecksum = checksum
     this.deps.failpoint('checkpoint.lowered')
   }
 

@@ -229,7 +229,7 @@ export class PartitionWorld implements Stage {
     if (wasWhole) await this.#checkFiles(process)
     this.#isClean = wasWhole
     this.#mustBeClean = wasWhole
-    process.model.savedStart = process.log.logStartOffset
+    if (wasWhole) process.model.savedStart = process.log.logStartOffset
     await this.#crash(this.sim.random.below(2) === 0 ? 'kill' : 'power')
   }
 
