@@ -50,12 +50,12 @@ export class SmallVolume implements AsyncDisposable {
   }
 
   /** An image that was made elsewhere, mounted here. */
-  static async ofCopy(image: string): Promise<SmallVolume> {
+  static async ofCopy(image: string, mountOptions: string): Promise<SmallVolume> {
     const volume = new SmallVolume(await mkdtemp(join(tmpdir(), 'moonmq-volume-')))
     try {
       await run('mkdir', [volume.path])
       await run('cp', ['--sparse=always', image, volume.image])
-      await volume.#mountImage(volume.image, '')
+      await volume.#mountImage(volume.image, mountOptions)
       return volume
     } catch (error) {
       await volume[Symbol.asyncDispose]()
@@ -66,10 +66,6 @@ export class SmallVolume implements AsyncDisposable {
   async freeBytes(): Promise<number> {
     const { bavail, bsize } = await statfs(this.path)
     return bavail * bsize
-  }
-
-  async remount(options: string): Promise<void> {
-    await run('mount', ['-o', `remount,${options}`, this.path])
   }
 
   async #mountImage(image: string, options: string): Promise<void> {
