@@ -1,6 +1,4 @@
-import type { Clock } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
-import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
@@ -10,60 +8,15 @@ import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import { decodePartitionMetadata, IN_DOUBT_FILE, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
-import type { HandleCache } from './handles.ts'
 import { removeLeftovers, startAfterRemoved } from './leftovers.ts'
+import type { LoadDeps, LoadedLog, Loading, LoadOptions } from './load-types.ts'
 import type { OffsetEntry } from './offset-index.ts'
 import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
-import { ProducerState, type ProducerStateOptions } from './producer-state.ts'
-import { type CutReport, foldBatch, type RecoverDeps, recoverSegments } from './recovery.ts'
+import { ProducerState } from './producer-state.ts'
+import { type CutReport, foldBatch, recoverSegments } from './recovery.ts'
 import { scanBatches } from './scan.ts'
 import { Segment } from './segment.ts'
 import type { ProducerEntry } from './types.ts'
-
-export interface LoadDeps extends RecoverDeps {
-  readonly handles: HandleCache
-  readonly clock: Clock
-  readonly producerOptions?: ProducerStateOptions
-}
-
-export interface LoadOptions extends TopicPartition {
-  readonly folder: string
-  /** False: nothing was ever written, and the folder is made by the first write. */
-  readonly isThere: boolean
-  readonly topicId: Uuid
-  /** Every log was closed in order and nothing was written since: only the end of the active segment is read. */
-  readonly wasClean: boolean
-  /** By the checkpoint: all below was synced. After a clean stop it is the log's end. */
-  readonly recoveryPoint: number
-  /** Everything below is known to be synced, though indexes of segments behind the recovery point may not be; at least that point. */
-  readonly acknowledgedOffset?: number
-  /** By the checkpoint; null when it does not say. It is saved before segments below it go. */
-  readonly logStartOffset: number | null
-  /** Leader epoch of the partition in the metadata log; null when nobody knows it yet. */
-  readonly maxEpoch: number | null
-  readonly hadPowerCut: boolean
-  readonly indexIntervalBytes: number
-  /** After a failed sync: bytes past this offset are written again. */
-  readonly rewriteFrom: number | null
-}
-
-/** With what the folder itself says of compaction. */
-interface Loading extends LoadOptions {
-  readonly holesBelow: number
-}
-
-export interface LoadedLog {
-  /** At least one; the last one takes appends. */
-  readonly segments: Segment[]
-  readonly nextOffset: number
-  readonly logStartOffset: number
-  readonly producers: ProducerState
-  readonly epochs: EpochCache
-  readonly cuts: readonly CutReport[]
-  readonly compaction: CompactionNote
-  /** Taken as a stop in order left it. */
-  readonly wasClean: boolean
-}
 
 const MAX_PARTITION_METADATA_BYTES = 1024
 const MAX_EPOCH_CHECKPOINT_BYTES = 8 * 1024 * 1024
