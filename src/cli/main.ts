@@ -11,6 +11,8 @@ export async function main(): Promise<void> {
 
 export async function run(context: CliContext, argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv
+  // `help log dump` is `log dump --help`: the parser's own help command knows neither `start` nor what lies a level deeper.
+  if (name === 'help' && rest.length > 0) return run(context, [...rest.filter((word) => word !== 'help'), '--help'])
   if (name === undefined || name === 'start' || (name.startsWith('-') && !INFORMATION.has(name))) {
     const { start } = await import('./commands/start.ts')
     return guarded(context, () => start(context, name === 'start' ? rest : argv))

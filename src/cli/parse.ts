@@ -44,7 +44,7 @@ export function parseSettings(pairs: readonly string[]): Record<string, string> 
   const settings: Record<string, string> = {}
   for (const pair of pairs) {
     const at = pair.indexOf('=')
-    if (at <= 0) throw new UsageError(`--config ${pair}: expected KEY=VALUE, for example retention.ms=3600000`)
+    if (at <= 0) throw new UsageError(`${pair} is no setting: expected KEY=VALUE, for example retention.ms=3600000`)
     settings[pair.slice(0, at)] = pair.slice(at + 1)
   }
   return settings

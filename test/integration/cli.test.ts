@@ -116,6 +116,38 @@ test('cli: produce from arguments and standard input, consume one partition, all
   assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])), [])
 })
 
+test('cli: a group that reads so many records goes on behind them', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't'])
+  await cli(broker.address, ['produce', 't', 'a', 'b', 'c', 'd'])
+  const read = async (...more: string[]) => values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json', ...more]))
+  assert.deepEqual(await read('-n', '1'), ['a'])
+  assert.deepEqual(await read('-n', '2', '--follow'), ['b', 'c'])
+  assert.deepEqual(await read('-n', '1', '--follow'), ['d'])
+  assert.deepEqual(await read(), [])
+  assert.match((await cli(broker.address, ['consume', 't', '-g', 'g'])).err, /group g has not read/)
+})
+
+test('cli: help of a command, also a level deeper, and of start', async () => {
+  for (const [words, option] of [
+    [['start'], '--ready-file'],
+    [['log', 'dump'], '--max-value-bytes'],
+    [['topic', 'config'], '--dry-run'],
+    [['topic'], 'describe'],
+  ] as const) {
+    const shown = await cli('127.0.0.1:1', ['help', ...words])
+    assert.equal(shown.code, 0)
+    assert.ok(shown.out.includes(option), shown.out)
+  }
+})
+
+test('cli: settings of a new topic stand behind its name or in options', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 't', 'retention=60', '-c', 'cleanup.policy=compact'])
+  assert.match((await cli(broker.address, ['topic', 'describe', 't'])).out, /cleanup\.policy=compact\n +retention\.ms=60000/)
+  assert.match((await cli(broker.address, ['topic', 'create', 'u', 'oops'])).err, /^oops is no setting: expected KEY=VALUE/m)
+})
+
 test('cli: what is not there has an exit code and a next step', async () => {
   await using broker = await startTestBroker()
   const refused = await cli(broker.address, ['produce', 'nope', 'a:b'])

@@ -1,4 +1,4 @@
-import type { Client, ClientRecord, StartPosition } from '../../client/types.ts'
+import type { Client, ClientRecord, Consumer, StartPosition } from '../../client/types.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
 import { type CliContext, EXIT, UsageError } from '../context.ts'
@@ -27,14 +27,20 @@ export function consume(context: CliContext, topic: string, options: ConsumeOpti
   return withClient(context, options, async (client) => {
     let count = 0
     if (max > 0) {
-      for await (const record of records(client, topic, plan, context.signal)) {
+      for await (const record of records(client, topic, { ...plan, max }, context.signal)) {
         print(context, record, options.json === true)
-        if (++count >= max) break
+        // A group ends by itself: the last record is committed when the next one is asked for.
+        if (++count >= max && plan.group === null) break
       }
     }
-    if (count === 0 && !options.json) context.err(`no records in ${topic} there\n`)
+    if (count === 0 && !options.json) context.err(nothing(topic, plan))
     return EXIT.done
   })
+}
+
+function nothing(topic: string, { group, partition }: ReadPlan): string {
+  if (group !== null) return `nothing in ${topic} that group ${group} has not read\n`
+  return `no records in ${topic}${partition === null ? '' : ` partition ${partition}`} from there on\n`
 }
 
 interface ReadPlan {
@@ -70,7 +76,12 @@ function readPlan(options: ConsumeOptions): ReadPlan {
   }
 }
 
-async function* records(client: Client, topic: string, plan: ReadPlan, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+async function* records(
+  client: Client,
+  topic: string,
+  plan: ReadPlan & { readonly max: number },
+  signal: AbortSignal,
+): AsyncGenerator<ClientRecord> {
   if (plan.group !== null) {
     await using consumer = client.consumer({
       group: plan.group,
@@ -79,7 +90,7 @@ async function* records(client: Client, topic: string, plan: ReadPlan, signal: A
       endWhenIdle: !plan.follow,
       signal,
     })
-    yield* consumer
+    yield* firstOf(consumer, plan.max)
     return
   }
   if (plan.partition !== null) {
@@ -108,6 +119,20 @@ async function* records(client: Client, topic: string, plan: ReadPlan, signal: A
   for (const { partition, highWatermark } of partitions) if (!positions.has(partition)) positions.set(partition, highWatermark)
   await using reader = client.reader({ topic, positions, follow: true, isolation: plan.isolation, signal })
   yield* reader
+}
+
+/** Ends after so many records, all of them committed: asking for one more says that the last one is done. */
+async function* firstOf(consumer: Consumer, max: number): AsyncGenerator<ClientRecord> {
+  const each = consumer[Symbol.asyncIterator]()
+  for (let count = 0; ; count++) {
+    if (count >= max) {
+      await Promise.all([each.next(), consumer.close()])
+      return
+    }
+    const next = await each.next()
+    if (next.done) return
+    yield next.value
+  }
 }
 
 function print(context: CliContext, record: ClientRecord, json: boolean): void {
