@@ -33,6 +33,8 @@ export interface RetentionOptions {
 
 const DEFAULT_MAX_SEGMENTS = 1000
 const NEXT_PART_MS = 1000
+/** Longest pause between two passes, so that an interval which a topic gets meanwhile is kept. A pass in which no log is due costs nothing. */
+const LONGEST_PAUSE_MS = 5000
 /** Work between two turns of the event loop. */
 const TURN_MS = 10
 /** A jump of the clock that is worth a line in the log; smaller ones are corrections. */
@@ -84,7 +86,7 @@ export class Retention {
     this.#isHurried = true
   }
 
-  /** Until the next pass has something to look at. */
+  /** Until the next pass has something to look at, but not long. */
   nextDelayMs(): number {
     if (this.#hasMore) return NEXT_PART_MS
     const nowMs = this.#deps.clock.monotonicMs()
@@ -93,7 +95,7 @@ export class Retention {
       const { cleanerIntervalMs } = log.config
       if (cleanerIntervalMs > 0) nextMs = Math.min(nextMs, (this.#lookedAt.get(log) ?? nowMs) + cleanerIntervalMs)
     }
-    return Math.max(0, nextMs - nowMs)
+    return Math.max(0, Math.min(nextMs - nowMs, LONGEST_PAUSE_MS))
   }
 
   async pass(signal: AbortSignal): Promise<void> {
