@@ -157,3 +157,8 @@ export async function takeCleanShutdown(disk: Disk, folder: string): Promise<Cle
   await disk.syncDirectory(directoryOf(path))
   return marker
 }
+
+/** A topic of the same name that was deleted and made again is another one. */
+export function offsetKey(topicId: Uuid, partition: number): string {
+  return `${topicId}-${partition}`
+}

@@ -15,27 +15,23 @@ import { isDiskFull } from '../io/system-error.ts'
 import { Codecs } from '../record/compression.ts'
 import { Inflater } from '../record/inflater.ts'
 import { BufferPool } from './buffer-pool.ts'
-import { type PartitionOffset, ROOT_FILES, readOffsets, takeCleanShutdown, writeCleanShutdown, writeOffsets } from './checkpoint.ts'
+import { offsetKey, type PartitionOffset, takeCleanShutdown, writeCleanShutdown } from './checkpoint.ts'
 import { type CleanLog, isSameFolder, readCleanLogs, writeCleanLogs } from './clean-logs.ts'
-import {
-  deletedFolderName,
-  isDeletedFolder,
-  parsePartitionFolderName,
-  partitionFolderName,
-  RESERVE_FILE,
-  strayFolderName,
-} from './files.ts'
+import { deletedFolderName, isDeletedFolder, parsePartitionFolderName, partitionFolderName, strayFolderName } from './files.ts'
 import { DEFAULT_GROUP_COMMIT, GroupCommit, type GroupCommitOptions } from './group-commit.ts'
 import { HandleCache } from './handles.ts'
 import { Journal } from './journal.ts'
-import { discardJournal, ownerKey, type Replayed, replayJournal } from './journal-replay.ts'
+import type { Replayed } from './journal-replay.ts'
 import { folderTopicId } from './load.ts'
-import { DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
+import { type DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { DirectorySyncs, makeLogFolder } from './log-folder.ts'
-import { type LogDeps, type LogOptions, PartitionLog } from './partition-log.ts'
+import type { LogDeps, LogOptions } from './log-options.ts'
+import { hasCheckpoints, isSurelyWhole, lockFolder, partitionFolders, readCheckpoint, readOldJournal } from './open-folder.ts'
+import { PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
 import { Removals } from './removals.ts'
 import { Reopener } from './reopener.ts'
+import { SavedOffsets } from './saved-offsets.ts'
 import { SpaceGuard } from './space-guard.ts'
 import { TailMemory } from './tail.ts'
 import type { LogConfig } from './types.ts'
@@ -129,9 +125,7 @@ export class LogManager implements Resource {
   readonly #acknowledged: ReadonlyMap<string, number>
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
-  /** Last known offsets by topic id and partition, of logs that are not open too. */
-  readonly #recoveryPoints = new Map<string, PartitionOffset>()
-  readonly #logStarts = new Map<string, PartitionOffset>()
+  readonly #offsets: SavedOffsets
   /** How the last stop left logs that were not opened since. */
   readonly #clean: Map<string, CleanLog>
   readonly #reopener: Reopener
@@ -141,9 +135,6 @@ export class LogManager implements Resource {
   #isDeletedTopic: (id: Uuid) => boolean = () => false
   /** Called when a log failed because the disk is full. */
   onDiskFull: (() => void) | null = null
-  /** Of the recovery points as they are on disk; null while that is not known. */
-  #savedChecksum: number | null = null
-  #savedCount = 0
   #timer: Timer | null = null
   readonly #stopObserving: () => void
   #isClosed = false
@@ -177,10 +168,9 @@ export class LogManager implements Resource {
     this.#areStartsKnown = found.areStartsKnown
     this.#acknowledged = found.replayed.acknowledged
     this.#clean = found.clean
-    for (const each of found.points) this.#recoveryPoints.set(offsetKey(each.topicId, each.partition), each)
-    for (const each of found.starts) this.#logStarts.set(offsetKey(each.topicId, each.partition), each)
     this.#space = found.space
     const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
+    this.#offsets = new SavedOffsets({ disk, failpoint }, options.dataFolder, found)
     const journal = new Journal(
       { disk, clock, log, random, failpoint },
       { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
@@ -264,9 +254,7 @@ export class LogManager implements Resource {
   /** Which topics the metadata log knows to be deleted. What a crash left of them, folders and offsets, is no longer looked at. */
   set isDeletedTopic(isDeleted: (id: Uuid) => boolean) {
     this.#isDeletedTopic = isDeleted
-    for (const offsets of [this.#recoveryPoints, this.#logStarts]) {
-      for (const [key, { topicId }] of offsets) if (isDeleted(topicId)) offsets.delete(key)
-    }
+    this.#offsets.forgetTopics(isDeleted)
   }
 
   get logs(): Iterable<PartitionLog> {
@@ -335,12 +323,9 @@ export class LogManager implements Resource {
   }
 
   /** Where readers of a log that somebody brought begin; durable when it resolves, and to be said before the log is opened. */
-  async beginAt({ topicId, partition, offset }: PartitionOffset): Promise<void> {
+  async beginAt(start: PartitionOffset): Promise<void> {
     this.#expectOpen()
-    await this.#checkpoints.run(async () => {
-      this.#logStarts.set(offsetKey(topicId, partition), { topicId, partition, offset })
-      await writeOffsets(this.#deps.disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
-    })
+    await this.#checkpoints.run(() => this.#offsets.beginAt(start))
   }
 
   /** Opens many logs, some at a time. A partition that cannot be opened does not stop the others. */
@@ -385,9 +370,8 @@ export class LogManager implements Resource {
     const id = log?.topicId ?? folderTopicId(this.deps, this.#folder(partition)) ?? ZERO_UUID
     if (topicId !== undefined && topicId !== id) return
     this.#logs.delete(partitionFolderName(partition))
-    this.#recoveryPoints.delete(offsetKey(id, partition.partition))
+    this.#offsets.forget(offsetKey(id, partition.partition))
     this.#clean.delete(offsetKey(id, partition.partition))
-    this.#logStarts.delete(offsetKey(id, partition.partition))
     await log?.discard()
     // Else a start could make the folder again. Where the journal cannot take it, that folder is one more that belongs to no topic.
     await this.deps.commit.forget({ ...partition, topicId: id }).catch(() => {})
@@ -403,7 +387,7 @@ export class LogManager implements Resource {
       // The last one is the stop's own.
       if (this.#isClosed) return []
       const logs = [...this.#logs.values()].map((log) => ({ log, start: log.logStartOffset }))
-      await this.#saveOffsets()
+      await this.#offsets.save(this.#logs.values())
       if (!this.#isRecovered) await this.#confirmRecovered()
       return logs
     })
@@ -422,18 +406,7 @@ export class LogManager implements Resource {
     this.#startsSave ??= this.#checkpoints.run(async () => {
       this.#startsSave = null
       this.#expectOpen()
-      for (const { topicId, partition, logStartOffset } of this.#logs.values()) {
-        const key = offsetKey(topicId, partition)
-        if (this.#logStarts.get(key)?.offset !== logStartOffset) this.#logStarts.set(key, { topicId, partition, offset: logStartOffset })
-      }
-      try {
-        await writeOffsets(this.#deps.disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
-      } catch (error) {
-        // What is on disk is not known: the next checkpoint writes all of it.
-        this.#savedChecksum = null
-        throw error
-      }
-      this.deps.failpoint('checkpoint.log-starts-written')
+      await this.#offsets.saveStarts(this.#logs.values())
     })
     return this.#startsSave
   }
@@ -472,7 +445,7 @@ export class LogManager implements Resource {
       await this.deps.commit
         .close()
         .catch((error: unknown) => this.#deps.log.warn('storage.journal_failed', 'the journal was not removed', { error }))
-      const checksum = await this.#checkpoints.run(() => this.#saveOffsets())
+      const checksum = await this.#checkpoints.run(() => this.#offsets.save(this.#logs.values()))
       // Inverted, it fits no checkpoint: the next start recovers, but knows that no write was cut short.
       const recoveryPointsChecksum = this.#hasDamage ? ~checksum >>> 0 : checksum
       // What a log that failed has left unsynced may still be lost, so then there is none.
@@ -498,13 +471,14 @@ export class LogManager implements Resource {
   async #open(request: OpenLogRequest): Promise<PartitionLog> {
     const folder = this.#folder(request)
     const key = offsetKey(request.topicId, request.partition)
-    const recoveryPoint = this.#recoveryPoints.get(key)?.offset ?? 0
-    const logStartOffset = this.#logStarts.get(key)?.offset ?? (this.#areStartsKnown ? 0 : null)
+    const recoveryPoint = this.#offsets.recoveryPoint(key) ?? 0
+    const logStartOffset = this.#offsets.logStart(key) ?? (this.#areStartsKnown ? 0 : null)
     const acknowledgedOffset = this.#acknowledged.get(key) ?? 0
     const known = this.#clean.get(key) ?? null
     const clean = known !== null && isSameFolder(this.#deps.disk, folder, known) ? known : null
     const hadRecords = Math.max(recoveryPoint, acknowledgedOffset) > (logStartOffset ?? 0)
     const isThere = clean !== null || (await this.#prepareFolder(request, folder, hadRecords))
+    let opened: PartitionLog | null = null
     const options: LogOptions = {
       topic: request.topic,
       partition: request.partition,
@@ -514,7 +488,7 @@ export class LogManager implements Resource {
       config: request.config,
       usesReserve: request.usesReserve ?? false,
       load: {
-        wasClean: this.wasClean && isThere && this.#recoveryPoints.has(key),
+        wasClean: this.wasClean && isThere && this.#offsets.recoveryPoint(key) !== undefined,
         recoveryPoint,
         acknowledgedOffset,
         logStartOffset,
@@ -523,18 +497,19 @@ export class LogManager implements Resource {
       },
       hasRoom: this.#roomFor(request.usesReserve ?? false),
       onTruncate: async (offset) => {
-        await this.#checkpoints.run(() => this.#lowerRecoveryPoint(request, offset))
+        const { topicId, partition } = request
+        await this.#checkpoints.run(() => this.#offsets.lower({ topicId, partition, offset }))
       },
-      onFailed: (log, error) => {
+      onFailed: (error) => {
         this.#space?.lookSoon()
         if (isDiskFull(error)) this.#needSpace()
         if (request.onFailed !== undefined) request.onFailed(error)
-        else this.#reopener.failed(log, error)
+        else if (opened !== null) this.#reopener.failed(opened, error)
       },
     }
-    const log = await PartitionLog.open(this.deps, options, clean)
+    opened = await PartitionLog.open(this.deps, options, clean)
     this.#clean.delete(key)
-    return log
+    return opened
   }
 
   #roomFor(usesReserve: boolean): ((bytes: number) => boolean) | null {
@@ -583,50 +558,6 @@ export class LogManager implements Resource {
     this.deps.removals.add({ paths: [`${this.dataFolder}/${name}`], kind: 'folder', delayMs })
   }
 
-  /** A checkpoint must never be ahead of its log, not even while the log is cut. */
-  async #lowerRecoveryPoint(request: OpenLogRequest, offset: number): Promise<void> {
-    const { topicId, partition } = request
-    const known = this.#recoveryPoints.get(offsetKey(topicId, partition))
-    if (known === undefined || known.offset <= offset) return
-    this.#recoveryPoints.set(offsetKey(topicId, partition), { topicId, partition, offset })
-    const wasSaved = this.#savedChecksum !== null
-    this.#savedChecksum = null
-    const checksum = await writeOffsets(this.#deps.disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
-    // Log starts that could not be saved before are still to be saved.
-    if (wasSaved) this.#savedChecksum = checksum
-    this.deps.failpoint('checkpoint.lowered')
-  }
-
-  /** Returns the checksum of the recovery points. Writes nothing when nothing moved: an idle broker leaves the disk asleep. */
-  async #saveOffsets(): Promise<number> {
-    let hasMoved = this.#savedChecksum === null || this.#savedCount !== this.#recoveryPoints.size
-    const note = (offsets: Map<string, PartitionOffset>, key: string, offset: PartitionOffset) => {
-      if (offsets.get(key)?.offset === offset.offset) return
-      offsets.set(key, offset)
-      hasMoved = true
-    }
-    for (const log of this.#logs.values()) {
-      const { topicId, partition } = log
-      const key = offsetKey(topicId, partition)
-      if (log.state !== 'failed') note(this.#recoveryPoints, key, { topicId, partition, offset: log.recoveryPoint })
-      note(this.#logStarts, key, { topicId, partition, offset: log.logStartOffset })
-    }
-    if (!hasMoved && this.#savedChecksum !== null) return this.#savedChecksum
-    const { disk } = this.#deps
-    this.#savedChecksum = null
-    await writeOffsets(disk, this.dataFolder, 'log-starts', [...this.#logStarts.values()])
-    this.deps.failpoint('checkpoint.log-starts-written')
-    this.#savedCount = this.#recoveryPoints.size
-    this.#savedChecksum = await writeOffsets(disk, this.dataFolder, 'recovery-points', [...this.#recoveryPoints.values()])
-    this.deps.failpoint('checkpoint.written')
-    for (const log of this.#logs.values()) {
-      const saved = this.#recoveryPoints.get(offsetKey(log.topicId, log.partition))?.offset ?? 0
-      // A truncation that began meanwhile waits to lower what was saved.
-      log.compaction.savedRecoveryPoint = Math.min(saved, log.recoveryPoint)
-    }
-    return this.#savedChecksum
-  }
-
   /** After a power cut: once every log is open, what the cut left in doubt is synced or cut. */
   async #confirmRecovered(): Promise<void> {
     if (!(await this.#areAllOpen())) return
@@ -668,86 +599,4 @@ export class LogManager implements Resource {
   #expectOpen(): void {
     if (this.#isClosed) throw new MoonMQError('CLOSED', { what: 'the log manager' })
   }
-}
-
-/** Before any log is loaded. Nothing in a journal that outlived a stop in order is needed. */
-async function readOldJournal(
-  deps: LogManagerDeps & { failpoint: Failpoint },
-  folder: string,
-  known: {
-    wasClean: boolean
-    points: readonly PartitionOffset[]
-    starts: readonly PartitionOffset[]
-    arePointsKnown: boolean
-  },
-): Promise<Replayed> {
-  if (known.wasClean) {
-    await discardJournal(deps.disk, folder)
-    return { acknowledged: new Map(), isKept: false }
-  }
-  const byKey = (offsets: readonly PartitionOffset[]) =>
-    new Map(offsets.map((each) => [offsetKey(each.topicId, each.partition), each.offset]))
-  const settled = byKey(known.points)
-  const starts = byKey(known.starts)
-  return replayJournal(deps, {
-    folder,
-    settledBelow: (owner) => settled.get(ownerKey(owner)) ?? 0,
-    logStartOf: (owner) => starts.get(ownerKey(owner)) ?? 0,
-    // Before the first checkpoint is through there are none.
-    arePointsKnown: known.arePointsKnown || (await deps.disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
-  })
-}
-
-/** On a disk that is full to the brim the reserve makes room for the lock: whoever had it is dead, or the lock is refused before it is written. */
-async function lockFolder(deps: LogManagerDeps, folder: string, recoveredBootId: string): Promise<DataFolderLock> {
-  try {
-    return await DataFolderLock.acquire(deps, folder, recoveredBootId)
-  } catch (error) {
-    if (!isDiskFull(error)) throw error
-    await deps.disk.removeFile(`${folder}/${RESERVE_FILE}`)
-    return DataFolderLock.acquire(deps, folder, recoveredBootId)
-  }
-}
-
-/** Null when it is missing or damaged: it only spares work, and says nothing that the logs do not say once they are read whole. */
-async function readCheckpoint(
-  { disk, log }: LogManagerDeps,
-  folder: string,
-  kind: 'recovery-points' | 'log-starts',
-): Promise<Awaited<ReturnType<typeof readOffsets>>> {
-  try {
-    return await readOffsets(disk, folder, kind)
-  } catch (error) {
-    if (!isCode(error, 'DATA_DAMAGED')) throw error
-    log.error('storage.checkpoint_damaged', `a checkpoint is damaged and made again from the logs: ${error.message}`, {
-      ...error.details,
-    })
-    return null
-  }
-}
-
-async function partitionFolders(disk: Disk, dataFolder: string): Promise<TopicPartition[]> {
-  const found: TopicPartition[] = []
-  for (const entry of await disk.list(dataFolder)) {
-    const partition = entry.kind === 'directory' ? parsePartitionFolderName(entry.name) : null
-    if (partition !== null) found.push(partition)
-  }
-  return found
-}
-
-/** No lock was left: the last stop was in order, or there is nothing yet. Else nobody knows what the machine went through. */
-async function isSurelyWhole(disk: Disk, dataFolder: string): Promise<boolean> {
-  if ((await disk.stat(`${dataFolder}/${ROOT_FILES['clean-shutdown']}`)) !== null) return true
-  return (await partitionFolders(disk, dataFolder)).length === 0
-}
-
-async function hasCheckpoints(disk: Disk, folder: string): Promise<boolean> {
-  for (const name of [ROOT_FILES['recovery-points'], ROOT_FILES['log-starts']]) {
-    if ((await disk.stat(`${folder}/${name}`)) !== null) return true
-  }
-  return false
-}
-
-function offsetKey(topicId: Uuid, partition: number): string {
-  return `${topicId}-${partition}`
 }

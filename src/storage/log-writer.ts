@@ -23,6 +23,7 @@ export interface WriterHost {
 /** What one write through the pool takes at most, and so what a failing one leaves in doubt. */
 const UNIT_MAX_BYTES = 4 * 1024 * 1024
 const UNIT_MAX_BUFFERS = 1024
+const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
 
 /**
  * The one writer of a log: takes all that is queued in as few writes as the sizes allow, in order, one at a time. Small writes go
@@ -37,14 +38,28 @@ export class LogWriter implements QueuedWriter {
   #isBusy = false
   #isStopped = false
   #idle: (() => void)[] = []
+  #roomWaiters: (() => void)[] = []
+  readonly #maxQueuedBytes: number
 
-  constructor(deps: { commit: GroupCommit }, host: WriterHost) {
+  constructor(deps: { commit: GroupCommit }, host: WriterHost, maxQueuedBytes: number = DEFAULT_MAX_QUEUED_BYTES) {
     this.#commit = deps.commit
     this.#host = host
+    this.#maxQueuedBytes = maxQueuedBytes
   }
 
   get queuedBytes(): number {
     return this.#queuedBytes
+  }
+
+  /** Whether so many bytes more may wait. A batch of any size may when nothing else does. */
+  hasRoom(bytes: number): boolean {
+    return this.#queuedBytes === 0 || this.#queuedBytes + bytes <= this.#maxQueuedBytes
+  }
+
+  /** Undefined while less than half of the room is taken, else resolves when that is so again, or the writer has stopped. */
+  ready(): Promise<void> | undefined {
+    if (this.#queuedBytes < this.#maxQueuedBytes / 2) return undefined
+    return new Promise((resolve) => this.#roomWaiters.push(resolve))
   }
 
   enqueue(segment: Segment, batch: Buffer, endOffset: number): void {
@@ -87,6 +102,7 @@ export class LogWriter implements QueuedWriter {
     this.#isStopped = true
     this.#queue = []
     this.#queuedBytes = 0
+    this.#wakeRoom()
     if (!this.#isBusy) this.#notifyIdle()
   }
 
@@ -127,6 +143,7 @@ export class LogWriter implements QueuedWriter {
     this.#queuedBytes -= unit.bytes
     unit.segment.writtenBytes += unit.bytes
     unit.segment.writtenOffset = unit.endOffset
+    if (this.#roomWaiters.length > 0 && this.#queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
     this.#host.wrote(unit.segment, unit.endOffset, unit.buffers, unit.bytes)
   }
 
@@ -149,6 +166,10 @@ export class LogWriter implements QueuedWriter {
   #fail(error: unknown): void {
     this.stop()
     this.#host.writeFailed(error)
+  }
+
+  #wakeRoom(): void {
+    for (const resolve of this.#roomWaiters.splice(0)) resolve()
   }
 
   #notifyIdle(): void {

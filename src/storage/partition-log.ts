@@ -1,42 +1,33 @@
 import { defined } from '../core/assert.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Counter, Metrics } from '../core/counters.ts'
+import type { Counter } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
-import type { Failpoint } from '../core/failpoint.ts'
-import type { Logger } from '../core/logger.ts'
 import { Serial } from '../core/serial.ts'
 import type { Uuid } from '../core/uuid.ts'
-import type { Disk } from '../io/disk.ts'
 import { isDiskFull } from '../io/system-error.ts'
 import { assignBatch, type BatchHeader, isControl, setLogAppendTime } from '../record/batch.ts'
-import type { Codecs } from '../record/compression.ts'
-import type { Inflater } from '../record/inflater.ts'
 import { planAppend } from './append-plan.ts'
-import type { BufferPool } from './buffer-pool.ts'
 import { type CleanLog, isSmall, summarize } from './clean-logs.ts'
 import { LogCompaction } from './compaction/log-compaction.ts'
 import { NEVER_COMPACTED } from './compaction/note.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { EpochKeeper } from './epoch-keeper.ts'
-import { IN_DOUBT_FILE } from './files.ts'
-import type { GroupCommit } from './group-commit.ts'
-import type { HandleCache } from './handles.ts'
 import type { JournalOwner } from './journal-format.ts'
 import { loadLog } from './load.ts'
 import type { LoadedLog, LoadOptions } from './load-types.ts'
 import { LogDurability } from './log-durability.ts'
-import { type DirectorySyncs, LogFolder } from './log-folder.ts'
+import { LogFault } from './log-fault.ts'
+import { LogFolder } from './log-folder.ts'
+import type { LogDeps, LogOptions } from './log-options.ts'
 import { LogReader, type ReadableLog, segmentIndexFor } from './log-reader.ts'
 import { LogWriter, type WriterHost } from './log-writer.ts'
 import { encodeProducerSnapshot, writeProducerSnapshot } from './producer-snapshot.ts'
-import { type ProducerState, type ProducerStateOptions, readEndTransaction } from './producer-state.ts'
+import { type ProducerState, readEndTransaction } from './producer-state.ts'
 import { AppendClock } from './record-age.ts'
 import type { CutReport } from './recovery.ts'
-import type { Removals } from './removals.ts'
 import { Segment } from './segment.ts'
 import { SegmentUpkeep } from './segment-upkeep.ts'
 import { storageFull } from './space-guard.ts'
-import { Tail, type TailMemory } from './tail.ts'
+import { Tail } from './tail.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
 import { cutFiles } from './truncate.ts'
 import type {
@@ -54,47 +45,6 @@ import type {
   TimestampOffset,
 } from './types.ts'
 
-export interface LogDeps {
-  readonly disk: Disk
-  readonly clock: Clock
-  readonly log: Logger
-  readonly handles: HandleCache
-  readonly commit: GroupCommit
-  readonly pool: BufferPool
-  readonly tailMemory: TailMemory
-  readonly codecs: Codecs
-  readonly inflater: Inflater
-  readonly metrics: Metrics
-  readonly removals: Removals
-  readonly failpoint: Failpoint
-  /** Of the data folder, where the folders of partitions are made. */
-  readonly folders: DirectorySyncs
-  readonly producerOptions?: ProducerStateOptions
-}
-
-export interface LogOptions {
-  readonly topic: string
-  readonly partition: number
-  readonly topicId: Uuid
-  /** `<data folder>/<topic>-<partition>`; made by the first write unless it is there. */
-  readonly folder: string
-  readonly isFolderThere: boolean
-  readonly config: LogConfig
-  /** Everything but what `config` and the names tell `loadLog`. */
-  readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
-  /** It keeps what the broker needs to go on, so it may use the space that other logs must leave. */
-  readonly usesReserve?: boolean
-  /** Bytes that may wait to be written; an append beyond it is refused. */
-  readonly maxQueuedBytes?: number
-  /** Asked before a batch is taken; false refuses it with STORAGE_FULL. */
-  readonly hasRoom?: ((bytes: number) => boolean) | null
-  /** Makes the checkpoint forget what lies behind `offset`, durably, before a truncation takes it away. */
-  readonly onTruncate?: (offset: number) => Promise<void>
-  /** The log failed. Called once for each failure, in the turn that found it. */
-  readonly onFailed?: (log: PartitionLog, error: unknown) => void
-}
-
-const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
 /** Index entries are written behind in parts of this size. */
 const INDEX_FLUSH_BYTES = 8 * 1024
 
@@ -117,7 +67,7 @@ export class PartitionLog implements Log, ReadableLog {
   readonly #options: LogOptions
   #config: LogConfig
   #state: LogState = 'online'
-  #failure: unknown = null
+  readonly #fault: LogFault
 
   #segments: Segment[] = []
   #producers!: ProducerState
@@ -146,7 +96,6 @@ export class PartitionLog implements Log, ReadableLog {
   readonly #reader: LogReader
   #writer: LogWriter
   readonly #durability: LogDurability
-  #roomWaiters: (() => void)[] = []
   readonly #watchers = new Set<(event: LogEvent) => void>()
   /** Closing segments, truncation, reopening: one after another. */
   readonly #serial = new Serial()
@@ -163,6 +112,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.partition = options.partition
     this.topicId = options.topicId
     this.folder = options.folder
+    this.#fault = new LogFault(deps, options)
     this.usesReserve = options.usesReserve ?? false
     this.#config = options.config
     this.tail = new Tail(deps.tailMemory)
@@ -227,7 +177,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** What ended it; null unless the state is `failed`. */
   get failure(): unknown {
-    return this.#failure
+    return this.#fault.cause
   }
 
   get config(): LogConfig {
@@ -352,20 +302,15 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** Undefined when an append has room, else resolves once half of the queue is written or the log fails. */
   ready(): Promise<void> | undefined {
-    if (this.#writer.queuedBytes < this.#maxQueuedBytes / 2 || this.#state !== 'online') return undefined
-    return new Promise((resolve) => this.#roomWaiters.push(resolve))
-  }
-
-  get #maxQueuedBytes(): number {
-    return this.#options.maxQueuedBytes ?? DEFAULT_MAX_QUEUED_BYTES
+    return this.#state === 'online' ? this.#writer.ready() : undefined
   }
 
   #expectAppendable(bytes: number, leaderEpoch: number): void {
     if (this.#state !== 'online') throw this.#unavailable()
-    if (this.#isClosing) throw this.#storageFailed('the log is being closed')
-    if (this.#truncations > 0) throw this.#storageFailed('the end of the log is being changed')
-    if (this.#writer.queuedBytes + bytes > this.#maxQueuedBytes && this.#writer.queuedBytes > 0) {
-      throw this.#storageFailed(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
+    if (this.#isClosing) throw this.#fault.because('the log is being closed')
+    if (this.#truncations > 0) throw this.#fault.because('the end of the log is being changed')
+    if (!this.#writer.hasRoom(bytes)) {
+      throw this.#fault.because(`the disk does not keep up, ${this.#writer.queuedBytes} bytes wait`)
     }
     if (this.#options.hasRoom?.(bytes) === false) throw storageFull(this)
     const current = this.leaderEpoch
@@ -418,7 +363,7 @@ export class PartitionLog implements Log, ReadableLog {
       wrote: (segment, endOffset, parts, bytes) => this.#wrote(segment, endOffset, parts, bytes),
       writeFailed: (error) => this.#fail(error),
     }
-    return new LogWriter(this.#deps, host)
+    return new LogWriter(this.#deps, host, this.#options.maxQueuedBytes)
   }
 
   /** First the folder. Then the epoch: a batch reaches its file only when the checkpoint knows it, so recovery can compare each with it. */
@@ -435,7 +380,6 @@ export class PartitionLog implements Log, ReadableLog {
       this.#fail(error)
       return
     }
-    if (this.#roomWaiters.length > 0 && this.#writer.queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
     this.#durability.wrote(segment, endOffset, parts, bytes)
   }
 
@@ -468,45 +412,23 @@ export class PartitionLog implements Log, ReadableLog {
     if (this.#state !== 'online') return
     this.#end('failed', error)
     this.#failures.add()
-    this.#deps.log.error('storage.failed', `the log of ${this.topic}-${this.partition} failed and takes no more records`, {
-      topic: this.topic,
-      partition: this.partition,
-      error,
-    })
+    this.#fault.report()
     this.#tell('state')
-    this.#leaveDoubt()
-    this.#options.onFailed?.(this, error)
-  }
-
-  /** A note for a later process, as far as the disk still takes one: it must write again what this one could not sync. */
-  #leaveDoubt(): void {
-    if (!this.#folder.isThere) return
-    try {
-      const note = this.#deps.disk.openNow(`${this.folder}/${IN_DOUBT_FILE}`, 'write')
-      note.close().catch(() => {})
-    } catch (error) {
-      this.#deps.log.warn('storage.note_failed', `no note of the failure could be left in ${this.folder}`, { error })
-    }
+    if (this.#folder.isThere) this.#fault.leaveNote()
+    this.#options.onFailed?.(error)
   }
 
   /** Nothing is written from here on, and nobody waits in vain. */
   #end(state: 'failed' | 'closed', failure: unknown): void {
     this.#state = state
-    this.#failure = failure
+    this.#fault.cause = failure
     this.#writer.stop()
     this.tail.clear()
     this.#durability.stop(this.#unavailable())
-    this.#wakeRoom()
   }
 
   #unavailable(): MoonMQError {
-    if (this.#state === 'closed') return this.#storageFailed('the log is closed')
-    if (isDiskFull(this.#failure)) return storageFull(this, this.#failure)
-    return this.#storageFailed(this.#failure instanceof Error ? this.#failure.message : 'the log is not open')
-  }
-
-  #storageFailed(reason: string): MoonMQError {
-    return new MoonMQError('STORAGE_FAILED', { topic: this.topic, partition: this.partition, reason }, this.#failure ?? undefined)
+    return this.#fault.refusal(this.#state)
   }
 
   /**
@@ -527,7 +449,7 @@ export class PartitionLog implements Log, ReadableLog {
       if (loaded.cuts.length > 0) await this.#deps.commit.forget(this.#owner).catch(() => {})
       this.#openedEpoch = leaderEpoch
       this.#state = 'online'
-      this.#failure = null
+      this.#fault.cause = null
       this.#adopt(loaded)
       this.#tell('state')
       this.#tell('advance')
@@ -578,7 +500,7 @@ export class PartitionLog implements Log, ReadableLog {
       return await search()
     } catch (error) {
       if (isCode(error, 'CLOSED')) throw this.#unavailable()
-      throw error instanceof MoonMQError ? error : this.#storageFailed(error instanceof Error ? error.message : String(error))
+      throw error instanceof MoonMQError ? error : this.#fault.because(error instanceof Error ? error.message : String(error))
     }
   }
 
@@ -612,7 +534,7 @@ export class PartitionLog implements Log, ReadableLog {
         // What only the journal has must be in the files before it forgets the log; it must, lest a start write again what was cut.
         await this.#whenStored(this.#logEnd)
         await this.#epochKeeper.settleSaved()
-        this.#durability.stop(this.#storageFailed(`the log was truncated to offset ${offset}`))
+        this.#durability.stop(this.#fault.because(`the log was truncated to offset ${offset}`))
         // A batch goes whole, so the log may end before `offset`, but not before the segment that holds it.
         const holder = this.#segments[segmentIndexFor(this.#segments, offset)] as Segment
         const recoveryPoint = Math.min(this.recoveryPoint, holder.baseOffset, offset)
@@ -663,7 +585,7 @@ export class PartitionLog implements Log, ReadableLog {
    */
   deleteBelow(offset: number, how: { isStartSaved: boolean } = { isStartSaved: true }): Promise<number> {
     return this.#serial.run(async () => {
-      const isOpen = this.#state === 'online' || (this.#state === 'failed' && isDiskFull(this.#failure))
+      const isOpen = this.#state === 'online' || (this.#state === 'failed' && isDiskFull(this.#fault.cause))
       const freed = isOpen ? await this.#upkeep.removeBelow(Math.min(offset, this.#logStart), how.isStartSaved) : 0
       // Not before: every batch that a file still holds is compared with the epoch that the checkpoint gives it.
       if (freed > 0 && this.#epochs.truncateFromStart((this.#segments[0] as Segment).baseOffset)) this.#epochKeeper.changed()
@@ -732,7 +654,7 @@ export class PartitionLog implements Log, ReadableLog {
       if (this.#state === 'online' && (this.#isChanged || this.#epochKeeper.isBehind)) await this.#settle()
       this.#isInOrder = this.#state === 'online'
     } finally {
-      this.#end('closed', this.#failure)
+      this.#end('closed', this.#fault.cause)
       await this.#closeSegments()
       this.#tell('state')
     }
@@ -764,7 +686,7 @@ export class PartitionLog implements Log, ReadableLog {
 
   /** Closes without saving anything: for a partition that is deleted. Waiters are refused. */
   discard(): Promise<void> {
-    if (this.#state === 'online') this.#end('failed', this.#storageFailed('the partition is deleted'))
+    if (this.#state === 'online') this.#end('failed', this.#fault.because('the partition is deleted'))
     this.#epochKeeper.abandon()
     this.#durability.abandon()
     return this.close()
@@ -791,9 +713,5 @@ export class PartitionLog implements Log, ReadableLog {
   #forgetReads(): void {
     this.generation++
     this.#reader.forget()
-  }
-
-  #wakeRoom(): void {
-    for (const resolve of this.#roomWaiters.splice(0)) resolve()
   }
 }
