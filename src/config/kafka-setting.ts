@@ -33,6 +33,7 @@ export interface KafkaSetting {
 /** Kafka's "no limit" of a long. As a number it is `Number.MAX_SAFE_INTEGER`. */
 export const LONG_MAX = '9223372036854775807'
 
+const LARGEST = BigInt(LONG_MAX)
 const INT_MAX = 2 ** 31 - 1
 
 const WHOLE_LIMITS = {
@@ -76,11 +77,15 @@ function problemOf(setting: KafkaSetting, text: string): string | null {
     case 'string':
       return setting.values && !setting.values.includes(text) ? expected : null
     case 'list':
+      // Kafka's tools refuse a list with an empty element; no elements at all is a list, too.
+      if (text !== '' && text.split(',').some((element) => element.trim() === '')) return `${expected}, without empty elements`
       return setting.values && !elementsOf(text).every((element) => setting.values?.includes(element)) ? expected : null
     case 'double':
       return /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(text) && within(setting, Number(text)) ? null : expected
     default: {
       if (!/^[+-]?\d{1,20}$/.test(text)) return expected
+      // Beyond 2^53 digits decide: what no long holds is refused by every Kafka tool that reads the value back.
+      if (BigInt(text.replace(/^[+-]/, '')) > LARGEST) return expected
       const number = kafkaNumber(text)
       const [lowest, highest] = WHOLE_LIMITS[setting.type]
       return number >= lowest && number <= highest && within(setting, number) ? null : expected

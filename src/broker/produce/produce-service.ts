@@ -31,9 +31,11 @@ export interface ProduceOptions {
 
 interface CheckedBatch {
   readonly header: BatchHeader
-  /** What they were checked against. */
-  readonly settings: TopicSettings
   readonly checked: CheckedRecords
+  /** Whether each record was seen to have a key. */
+  readonly keyed: boolean
+  /** How the checked records are compressed, where they are not stored as they came. */
+  readonly compression: TopicSettings['compression']
 }
 
 /**
@@ -130,7 +132,8 @@ export class ProduceService implements ProducePort {
         if (checked instanceof Promise) {
           return checked.then(
             (known) => {
-              const isDone = this.#finish(context, one, acks, { header, settings, checked: known }, ticket)
+              const found = { header, checked: known, keyed: settings.isCompacted, compression: settings.compression }
+              const isDone = this.#finish(context, one, acks, found, ticket)
               return this.#appendFrom(context, request, ticket, isDone ? index + 1 : index)
             },
             (error: unknown) => {
@@ -139,7 +142,7 @@ export class ProduceService implements ProducePort {
             },
           )
         }
-        this.#commit(served, one.batch, acks, header, checked, ticket)
+        this.#commit(served, one.batch, acks, { header, checked, compression: settings.compression }, ticket)
       } catch (error) {
         this.#refuse(ticket, error)
       }
@@ -153,14 +156,15 @@ export class ProduceService implements ProducePort {
   }
 
   /**
-   * After an await the partition is looked up again: the topic may be gone, or its log another. False when its settings changed: the
-   * batch must then be checked again.
+   * After an await the partition is looked up again: the topic may be gone, or its log another. False when its records need keys since
+   * then: the batch must be checked again. Any other change of settings came while the batch was being stored already, and does not hold
+   * it up: settings that change faster than a batch is inflated would hold it up for ever.
    */
   #finish(context: RequestContext, one: ProducePartition, acks: Acks, found: CheckedBatch, ticket: Ticket): boolean {
     try {
       const served = this.#target(context, one, acks)
-      if (served.topic.settings !== found.settings) return false
-      this.#commit(served, one.batch, acks, found.header, found.checked, ticket)
+      if (served.topic.settings.isCompacted && !found.keyed) return false
+      this.#commit(served, one.batch, acks, found, ticket)
     } catch (error) {
       this.#refuse(ticket, error)
     }
@@ -178,16 +182,9 @@ export class ProduceService implements ProducePort {
   }
 
   /** From what the records were found to be to the append, in one turn. */
-  #commit(
-    served: ServedPartition & { log: Log },
-    sent: Buffer,
-    acks: Acks,
-    sentHeader: BatchHeader,
-    checked: CheckedRecords,
-    ticket: Ticket,
-  ): void {
+  #commit(served: ServedPartition & { log: Log }, sent: Buffer, acks: Acks, found: Omit<CheckedBatch, 'keyed'>, ticket: Ticket): void {
     const { log, topic } = served
-    const { batch, header } = settleBatch({ batch: sent, header: sentHeader }, checked, topic.settings, this.#clock.nowMs())
+    const { batch, header } = settleBatch(sent, found, topic.settings, this.#clock.nowMs())
     if (hasProducer(header)) {
       const original = checkSequence(log.producer(header.producerId), header)
       if (original !== null) {

@@ -87,23 +87,33 @@ export function trustedRecords(header: BatchHeader, settings: TopicSettings, opt
   return { minTimestampMs: Math.min(baseTimestampMs, maxTimestampMs), maxTimestampMs, records: null }
 }
 
+/** What a batch was found to be, and the codec of `checked.records` where it is compressed anew. */
+export interface FoundBatch {
+  readonly header: BatchHeader
+  readonly checked: CheckedRecords
+  readonly compression: TopicSettings['compression']
+}
+
 export interface SettledBatch {
   readonly batch: Buffer
   readonly header: BatchHeader
 }
 
 /**
- * The batch as it is stored: by the codec of the topic, with the largest time of its records where the producer put another one (DESIGN
- * D3), each with a new checksum. Throws INVALID_TIMESTAMP, RECORD_TOO_LARGE.
+ * The batch as it is stored: by the codec that the topic had when its records were looked at, with the largest time of its records where
+ * the producer put another one (DESIGN D3), each with a new checksum. Throws INVALID_TIMESTAMP, RECORD_TOO_LARGE.
  */
-export function settleBatch(sent: SettledBatch, checked: CheckedRecords, settings: TopicSettings, nowMs: number): SettledBatch {
-  const { compression, log } = settings
+export function settleBatch(sent: Buffer, found: FoundBatch, settings: TopicSettings, nowMs: number): SettledBatch {
+  const { log } = settings
+  const { checked, compression } = found
   const { records, maxTimestampMs } = checked
   // The log stamps the batch itself and computes the checksum then.
   const isAppendTime = log.timestampType === 'LogAppendTime'
   if (!isAppendTime) checkTimes(checked.minTimestampMs, maxTimestampMs, settings, nowMs)
   const { batch, header } =
-    records === null || compression === null ? sent : withRecords(sent.batch, sent.header, records, compression.codec)
+    records === null || compression === null
+      ? { batch: sent, header: found.header }
+      : withRecords(sent, found.header, records, compression.codec)
   if (header.sizeBytes > log.maxMessageBytes)
     throw new MoonMQError('RECORD_TOO_LARGE', { size: header.sizeBytes, limit: log.maxMessageBytes })
   if (isAppendTime || maxTimestampMs === header.maxTimestampMs) return { batch, header }

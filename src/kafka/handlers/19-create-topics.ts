@@ -52,8 +52,9 @@ async function create(call: KafkaCall, asked: Asked, validateOnly: boolean): Pro
     }
     assignments.set(partitionIndex, brokerIds)
   }
-  const config = new Map<string, string | null>()
+  const config = new Map<string, string>()
   for (const { name: key, value } of asked.configs) {
+    if (value === null) throw new MoonMQError('CONFIG_INVALID', { key, value: 'null', reason: 'leave it out to have the default' })
     if (config.has(key)) throw new MoonMQError('INVALID_REQUEST', { reason: `setting ${key} is given twice` })
     config.set(key, value)
   }

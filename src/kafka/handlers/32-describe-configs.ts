@@ -22,7 +22,7 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
   versions: [1, 4],
   omissions: ['Topics and brokers only: loggers, client metrics and groups are refused with INVALID_REQUEST.'],
   async handle(call, request) {
-    const results = await inTurns(call.clock, request.resources, async (asked) => {
+    const results = await inTurns(call.clock, eachOnce(request.resources), async (asked) => {
       const settings = await outcome(async () => settingsOf(call, asked))
       if (settings instanceof MoonMQError) return failed(asked, settings)
       return resourceAnswer(asked, request, settings)
@@ -31,6 +31,23 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, results: request.resources.map((asked) => failed(asked, error)) }),
 })
+
+/**
+ * One answer for each resource, with all keys asked for: a few bytes of a request that names the same one again and again would else
+ * become kilobytes of answer each.
+ */
+function eachOnce(resources: readonly Asked[]): readonly Asked[] {
+  const keysOf = new Map<string, { asked: Asked; keys: Set<string> | null }>()
+  for (const asked of resources) {
+    const { resourceType, resourceName, configurationKeys } = asked
+    const id = `${resourceType} ${resourceName}`
+    const known = keysOf.get(id)
+    if (known === undefined) keysOf.set(id, { asked, keys: configurationKeys === null ? null : new Set(configurationKeys) })
+    else if (configurationKeys === null) known.keys = null
+    else for (const key of configurationKeys) known.keys?.add(key)
+  }
+  return [...keysOf.values()].map(({ asked, keys }) => ({ ...asked, configurationKeys: keys === null ? null : [...keys] }))
+}
 
 function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): readonly ConfigValue[] {
   const { topics } = call.broker

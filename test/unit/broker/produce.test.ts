@@ -61,6 +61,35 @@ it('a request that names very many partitions lets others have their turn, and i
   )
 })
 
+it('settings that change again and again while a batch is inflated do not hold it up, but for keys that are needed now', async () => {
+  const { broker, logs, codecs } = await fakeBroker()
+  await createTopic(broker, 't')
+  let checks = 0
+  const set = (name: string, value: string) => {
+    const changes = [{ name, operation: 'set' as const, value }]
+    return broker.topics.alterConfig(contextOf(), { name: 't', changes, validateOnly: false, replace: false })
+  }
+  const changing = (change: () => Promise<unknown>) => {
+    codecs.ready = () => (++checks <= 5 ? change().then(() => {}) : undefined)
+  }
+  const packed = (keyed: boolean) => {
+    const plain = keyed ? batchOf(1) : buildBatch([{ key: null, value: Buffer.from('v'), timestampMs: NOW_MS }])
+    const batch = Buffer.concat([plain.subarray(0, AT.records), codecs.deflate(1, plain.subarray(AT.records))])
+    return sealed((bytes) => bytes.writeInt16BE(1, AT.attributes), batch)
+  }
+  changing(() => set('retention.ms', String(1000 + checks)))
+  assert.equal((await produceOne(broker, 't', 0, packed(false))).error, null)
+  assert.equal(checks, 1)
+  checks = 0
+  changing(() => set('compression.type', checks % 2 === 0 ? 'zstd' : 'gzip'))
+  assert.equal((await produceOne(broker, 't', 0, packed(false))).error, null)
+  assert.ok(checks <= 2)
+  checks = 0
+  changing(() => set('cleanup.policy', 'compact'))
+  assert.equal((await produceOne(broker, 't', 0, packed(false))).error?.code, 'INVALID_RECORD')
+  assert.equal(logs.at('t', 0).batches.length, 2)
+})
+
 describe('produce: what is refused', () => {
   for (const [what, code, make] of DAMAGE) {
     it(`${what}: ${code}`, async () => {

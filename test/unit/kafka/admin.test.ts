@@ -158,6 +158,14 @@ describe('CreatePartitions', () => {
   })
 })
 
+it('CreateTopics: null is no value of a setting', async () => {
+  const { client } = await setup()
+  const configs = [{ name: 'retention.ms', value: null }]
+  const topics = [{ name: 'n', numPartitions: 1, replicationFactor: 1, assignments: [], configs }]
+  const answer = await client.call('CreateTopics', 7, { topics, timeoutMs: 1000, validateOnly: true })
+  assert.equal(answer.topics[0]?.errorCode, 40)
+})
+
 describe('DescribeConfigs', () => {
   it('topics and this broker, others refused', async () => {
     const { client } = await setup('t')
@@ -187,6 +195,21 @@ describe('DescribeConfigs', () => {
     assert.equal(results[1]?.configs.find(({ name }) => name === 'node.id')?.value, '0')
     const without = await client.call('DescribeConfigs', 3, { resources: [resource(2, 't')] })
     assert.ok(without.results[0]?.configs.every(({ documentation, synonyms }) => documentation === null && synonyms.length === 0))
+  })
+})
+
+describe('DescribeConfigs of a resource that is named again and again', () => {
+  it('one answer, with all the keys that were asked for', async () => {
+    const { client } = await setup('t')
+    const ask = async (...keys: (string[] | null)[]) => {
+      const resources = keys.map((configurationKeys) => ({ resourceType: 2, resourceName: 't', configurationKeys }))
+      const { results } = await client.call('DescribeConfigs', 4, { resources })
+      return results.map(({ configs }) => configs.map(({ name }) => name))
+    }
+    assert.deepEqual(await ask(['segment.ms'], ['retention.ms', 'segment.ms'], []), [['retention.ms', 'segment.ms']])
+    const all = await ask(null)
+    assert.deepEqual(await ask(['segment.ms'], null, ['retention.ms']), all)
+    assert.deepEqual(await ask(...Array.from({ length: 1000 }, () => null)), all)
   })
 })
 
