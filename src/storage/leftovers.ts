@@ -1,5 +1,5 @@
 import type { Disk } from '../io/disk.ts'
-import { parseRemovedFileName } from './files.ts'
+import { parseRemovedFileName, segmentFileName } from './files.ts'
 
 /**
  * Where a log begins: as the checkpoint says, or, when segments left the log while the checkpoint could not be written, at the first one that
@@ -28,4 +28,22 @@ export async function removeLeftovers(
     const parsed = parseRemovedFileName(name)
     if (parsed !== null && parsed.baseOffset < first) await deps.disk.removeFile(`${folder}/${name}`)
   }
+}
+
+/**
+ * A power cut may undo the new name of a log file and not those of its indexes: the segment is back, and gets them back. True when names
+ * changed.
+ */
+export async function giveBackIndexes(deps: { readonly disk: Disk }, folder: string, names: ReadonlySet<string>): Promise<boolean> {
+  let hasChanged = false
+  for (const name of names) {
+    const parsed = parseRemovedFileName(name)
+    if (parsed === null || parsed.kind === 'log') continue
+    const own = segmentFileName(parsed.baseOffset, parsed.kind)
+    if (names.has(own) || !names.has(segmentFileName(parsed.baseOffset, 'log'))) continue
+    await deps.disk.rename(`${folder}/${name}`, `${folder}/${own}`)
+    hasChanged = true
+  }
+  if (hasChanged) await deps.disk.syncDirectory(folder)
+  return hasChanged
 }

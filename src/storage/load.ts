@@ -8,8 +8,9 @@ import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import { decodePartitionMetadata, IN_DOUBT_FILE, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
-import { removeLeftovers, startAfterRemoved } from './leftovers.ts'
+import { giveBackIndexes, removeLeftovers, startAfterRemoved } from './leftovers.ts'
 import type { LoadDeps, LoadedLog, Loading, LoadOptions } from './load-types.ts'
+import { syncTopicId } from './log-folder.ts'
 import type { OffsetEntry } from './offset-index.ts'
 import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
 import { ProducerState } from './producer-state.ts'
@@ -38,10 +39,13 @@ export async function loadLog(deps: LoadDeps, asked: LoadOptions, clean: CleanLo
   if (summarized !== null) return summarized
   let names = asked.isThere ? await findNames(deps, folder) : new Set<string>()
   if (await settleCompaction(deps, folder, names)) names = await findNames(deps, folder)
+  if (await giveBackIndexes(deps, folder, names)) names = await findNames(deps, folder)
   const bases = segmentBases(names)
   const note = names.has(COMPACTION_NOTE_FILE) ? await loadCompactionNote(deps, folder, bases.at(-1) ?? 0) : NEVER_COMPACTED
   const logStartOffset = startAfterRemoved(names, bases, asked.logStartOffset)
   const loaded = await loadSegments(deps, { ...asked, logStartOffset, holesBelow: note.holesBelow }, { names, bases })
+  // A process that was killed right after it made the folder synced nothing of it. Its name is durable since the lock was taken.
+  if (asked.isThere && !loaded.wasClean && asked.recoveryPoint === 0) await syncTopicId(deps.disk, folder)
   const compaction = fitted(note, loaded.nextOffset)
   // Durable before anything is appended: what is written at these offsets now was not compacted.
   if (compaction !== note) await writeCompactionNote(deps.disk, folder, compaction)

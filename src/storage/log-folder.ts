@@ -74,7 +74,7 @@ export class LogFolder {
   /** Makes all names in it durable, and before them its own and the topic that it belongs to. */
   async sync(): Promise<void> {
     if (!this.#isDurable) {
-      await Promise.all([this.#syncTopicId(), this.#parent.sync()])
+      await Promise.all([syncTopicId(this.#disk, this.path), this.#parent.sync()])
       this.#isDurable = true
     }
     await this.#disk.syncDirectory(this.path)
@@ -97,14 +97,15 @@ export class LogFolder {
     }
     this.#isThere = true
   }
+}
 
-  async #syncTopicId(): Promise<void> {
-    const file = this.#disk.openNow(`${this.path}/${PARTITION_METADATA_FILE}`, 'write')
-    try {
-      await file.datasync()
-    } finally {
-      await file.close()
-    }
+/** Makes durable what says which topic a folder is for. */
+export async function syncTopicId(disk: Disk, path: string): Promise<void> {
+  const file = disk.openNow(`${path}/${PARTITION_METADATA_FILE}`, 'write')
+  try {
+    await file.datasync()
+  } finally {
+    await file.close()
   }
 }
 

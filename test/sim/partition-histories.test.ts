@@ -20,5 +20,5 @@ test(`${COUNT} histories with power cuts`, async (t) => {
   const options = { lives: 2, events: 80, hasFaults: false, hasDeletions: false, hasTruncations: false }
   const { runs, events } = await simulateSeeds(1, COUNT, partitionLife(options, add))
   t.diagnostic(`${runs} histories, ${events} events: ${JSON.stringify(sum)}`)
-  assert.ok(sum.acknowledged > runs && sum.cuts > runs / 2)
+  assert.ok(runs === 1 || (sum.acknowledged > runs && sum.cuts > runs / 2))
 })

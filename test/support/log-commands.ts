@@ -12,6 +12,7 @@ import { buildBatch } from '../../src/record/builder.ts'
 import { CODEC, type Codecs } from '../../src/record/compression.ts'
 import { RecordCursor } from '../../src/record/record.ts'
 import { Cleaner } from '../../src/storage/compaction/cleaner.ts'
+import { JOURNAL_BLOCK_BYTES } from '../../src/storage/journal-format.ts'
 import type { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { Retention } from '../../src/storage/retention-pass.ts'
@@ -51,7 +52,12 @@ export class LogUnderTest {
   }
 
   async start(config: LogConfig): Promise<void> {
-    const options = { clock: this.clock, boot: `boot-${this.#boot}` }
+    const manager = {
+      // Two lives in three use the journal for one log alone, and its areas are small, so that every step of it comes often.
+      groupCommit: { journalFrom: this.#random.below(3) === 0 ? 8 : 1 },
+      journalAreaBytes: (4 + this.#random.below(4)) * JOURNAL_BLOCK_BYTES,
+    }
+    const options = { clock: this.clock, boot: `boot-${this.#boot}`, manager }
     this.#manager = await this.drive(openManager(this.disk, options))
     if (!this.#manager.wasClean) this.#epoch++
     const request = { topic: 't', partition: 0, topicId: TOPIC_ID, config, maxEpoch: this.#epoch }
@@ -82,8 +88,8 @@ export class LogUnderTest {
   async retain(): Promise<void> {
     const { clock, disk, manager } = this
     const deps = { disk, clock, log: SILENT, metrics: NO_METRICS, failpoint: NO_FAILPOINT, logs: manager }
-    const retention = await this.drive(Retention.open(deps, { dataFolder: DATA_FOLDER, intervalMs: () => 0 }))
-    await this.drive(retention.pass(new AbortController().signal))
+    const retention = await Retention.open(deps, { dataFolder: DATA_FOLDER, intervalMs: () => 0 })
+    await retention.pass(new AbortController().signal)
   }
 
   /** Compaction of everything that needs it. */
@@ -94,7 +100,7 @@ export class LogUnderTest {
       keyBudgetBytes: keys * KEY_BYTES,
       maxBytesPerSecond: Number.POSITIVE_INFINITY,
     }))
-    await this.drive(cleaner.run(new AbortController().signal))
+    await cleaner.run(new AbortController().signal)
   }
 
   /** The result of `work`, with what was deferred run and timers fired as it needs them. */
@@ -113,6 +119,16 @@ export class LogUnderTest {
       }
     }
     return work
+  }
+
+  /** Begins `work` and lets so many turns of the loop pass, for a crash in the middle of it. */
+  async begin(work: Promise<unknown>, turns: number): Promise<void> {
+    // It meets the end of its process, or is over before.
+    work.catch(() => {})
+    for (let turn = 0; turn < turns; turn++) {
+      await new Promise<void>((resolve) => machine.defer(resolve))
+      this.clock.runDeferred()
+    }
   }
 
   /** Every record from the log's start to `end`, as a consumer sees them. */
@@ -216,7 +232,7 @@ function retain(): Command {
     const segments = real.log.segments.map(({ baseOffset, nextOffset, sizeBytes }) => ({ baseOffset, nextOffset, sizeBytes }))
     const found = await real.readAll(real.log.highWatermark)
     const { least, most } = model.retained(segments, found, real.clock.nowMs())
-    await real.retain()
+    await real.drive(real.retain())
     const start = real.log.logStartOffset
     assert.ok(start >= least && start <= most, `retention left the start at ${start}, by the settings it is ${least} to ${most}`)
     model.start = start
@@ -233,7 +249,7 @@ function compact(keys: number): Command {
     await real.drive(real.log.idle())
     await real.checkpoint()
     const startedMs = real.clock.nowMs()
-    await real.compact(keys)
+    await real.drive(real.compact(keys))
     if (model.config.isCompacted) {
       const { cleanedOffset } = real.log.compaction.note
       model.compacted(cleanedOffset, startedMs, real.clock.nowMs())
@@ -257,6 +273,45 @@ function restart(how: 'stop' | 'kill' | 'power'): Command {
     await real.stop(how)
     await real.start(model.config)
     model.reopenedAt(real.log.logEndOffset, real.log.logStartOffset)
+    await expectSame(model, real)
+  })
+}
+
+type Interrupted = 'retain' | 'compact' | 'deleteRecords' | 'checkpoint'
+
+/** The process dies, or the power goes, so many turns of the loop after the work began. */
+function interrupted(what: Interrupted, turns: number, how: 'kill' | 'power'): Command {
+  return command(`interrupted(${what} after ${turns} turns, ${how})`, async (model, real) => {
+    const { log, clock } = real
+    await real.drive(log.whenSynced(log.logEndOffset))
+    model.acknowledged = model.end
+    model.isLossy = false
+    let most = model.start
+    if (what === 'retain') {
+      const segments = log.segments.map(({ baseOffset, nextOffset, sizeBytes }) => ({ baseOffset, nextOffset, sizeBytes }))
+      most = model.retained(segments, await real.readAll(log.highWatermark), clock.nowMs()).most
+      await real.begin(real.retain(), turns)
+    } else if (what === 'compact') {
+      await log.rollIdle()
+      await real.drive(log.idle())
+      await real.checkpoint()
+      const toOffset = log.segments.at(-1)?.baseOffset ?? 0
+      const startedMs = clock.nowMs()
+      await real.begin(real.compact(1_000), turns)
+      if (model.config.isCompacted) model.compacted(toOffset, startedMs, clock.nowMs())
+    } else {
+      if (what === 'deleteRecords') {
+        most = Math.max(model.start, Math.floor(log.highWatermark / 2))
+        log.advanceLogStart(most)
+      }
+      await real.begin(real.manager.checkpoint(), turns)
+    }
+    await real.stop(how)
+    await real.start(model.config)
+    const start = real.log.logStartOffset
+    assert.ok(start >= model.start && start <= most, `the log starts at ${start}, it may at ${model.start} to ${most}`)
+    model.start = start
+    model.reopenedAt(real.log.logEndOffset, start)
     await expectSame(model, real)
   })
 }
@@ -307,6 +362,13 @@ export const LOG_COMMANDS: readonly fc.Arbitrary<Command>[] = [
   fc.constantFrom(2, 1_000).map(compact),
   fc.constantFrom(10, 700, 2_000, 90_000).map(wait),
   fc.constantFrom('stop' as const, 'kill' as const, 'power' as const).map(restart),
+  fc
+    .tuple(
+      fc.constantFrom<Interrupted[]>('retain', 'compact', 'deleteRecords', 'checkpoint'),
+      fc.nat(60),
+      fc.constantFrom('kill' as const, 'power' as const),
+    )
+    .map(([what, turns, how]) => interrupted(what, turns, how)),
   change.map(configure),
   fc.nat(100).map(findTime),
 ]

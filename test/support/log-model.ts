@@ -65,13 +65,14 @@ export class LogModel {
     if (!isDeleted) return starts
     let bytes = segments.reduce((sum, each) => sum + each.sizeBytes, 0)
     let isCertain = true
-    for (const { baseOffset, nextOffset, sizeBytes } of segments) {
+    for (const [index, { baseOffset, nextOffset, sizeBytes }] of segments.entries()) {
+      const isActive = index === segments.length - 1
       const inside = found.filter(({ offset }) => offset >= baseOffset && offset < nextOffset)
       const newestMs = inside.reduce((newest, each) => Math.max(newest, each.timestampMs), -1)
       const isOld = retentionMs >= 0 && nowMs - newestMs > retentionMs
       const isMuch = retentionBytes >= 0 && bytes - sizeBytes >= retentionBytes
       const isGone = nextOffset <= this.start
-      if (sizeBytes === 0 || (!isOld && !isMuch && !isGone)) break
+      if ((isActive && sizeBytes === 0) || (!isOld && !isMuch && !isGone)) break
       isCertain &&= isMuch || isGone || inside.length > 0
       bytes -= sizeBytes
       starts.most = Math.max(starts.most, nextOffset)

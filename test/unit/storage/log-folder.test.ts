@@ -4,6 +4,7 @@ import { SystemClock } from '../../../src/core/clock.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import type { Disk } from '../../../src/io/disk.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
+import { decodePartitionMetadata, PARTITION_METADATA_FILE } from '../../../src/storage/files.ts'
 import { DirectorySyncs } from '../../../src/storage/log-folder.ts'
 import { DATA_FOLDER, LOG_CONFIG, openManager, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
@@ -75,5 +76,26 @@ test('what was acknowledged in a new folder survives a power cut, whatever else 
       await store(log, ['b'], { epoch: 1 })
     }
     await next.close()
+  }
+})
+
+test('a folder that a killed process made and did not sync names its topic after a power cut too', async () => {
+  for (const hasLog of [false, true]) {
+    const disk = new MemoryDisk({ clock: new SystemClock() })
+    const killed = await openManager(disk, { boot: 'boot-1' })
+    await store(await killed.open(request(0)), ['a'])
+    const folder = `${DATA_FOLDER}/t-0`
+    const metadata = `${folder}/${PARTITION_METADATA_FILE}`
+    const left = disk.processKilled()
+    // As before the first sync: made anew, and nothing of it is durable.
+    await left.removeFile(metadata)
+    const made = await left.open(metadata, 'write')
+    await made.write([Buffer.from(`version: 0\ntopic_id: ${TOPIC_ID}\n`)], 0)
+    await made.close()
+    if (!hasLog) for (const { name } of await left.list(folder)) if (!metadata.endsWith(name)) await left.removeFile(`${folder}/${name}`)
+    const manager = await openManager(left, { boot: 'boot-1' })
+    await store(await manager.open(request(0)), ['b'], { epoch: 1 })
+    const cut = left.powerCut(new SeededRandom(1), { writes: 'none', names: 'all' })
+    assert.equal(decodePartitionMetadata(cut.peek(metadata) ?? Buffer.alloc(0)), TOPIC_ID)
   }
 })

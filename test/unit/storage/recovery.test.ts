@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { MoonMQError } from '../../../src/core/errors.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import { checkIndexes } from '../../support/index-check.ts'
-import { appendTo, batchOf, diskWith, filesOf, LOG_FILE, openHarness, readAll, store } from '../../support/storage.ts'
+import { appendTo, batchOf, DATA_FOLDER, diskWith, filesOf, LOG_FILE, openHarness, readAll, store } from '../../support/storage.ts'
 
 /** Files of a broker that was killed after three synced batches. */
 async function killed(config = {}) {
@@ -168,4 +168,23 @@ test('waiters of truncated records are refused', async () => {
   assert.deepEqual([log.logEndOffset, log.segmentCount], [0, 1])
   appendTo(log, ['b'])
   await log.whenDurable(1)
+})
+
+test('a segment whose log file lost its new name in a power cut, and its indexes did not, is whole again', async () => {
+  const { disk, manager, log } = await openHarness({ config: { segmentBytes: 200, indexIntervalBytes: 0 } })
+  for (const value of ['a', 'b', 'c']) await store(log, [value.repeat(100)])
+  await log.idle()
+  await manager.checkpoint()
+  const first = `${DATA_FOLDER}/t-0/00000000000000000000`
+  const before = { index: disk.peek(`${first}.index`), timeindex: disk.peek(`${first}.timeindex`) }
+  const left = disk.processKilled()
+  for (const kind of ['index', 'timeindex']) await left.rename(`${first}.${kind}`, `${first}.${kind}.deleted`)
+  const again = await openHarness({ disk: left, maxEpoch: 101 })
+  assert.deepEqual({ index: left.peek(`${first}.index`), timeindex: left.peek(`${first}.timeindex`) }, before)
+  assert.deepEqual(await readAll(again.log), [
+    [0, 0],
+    [1, 1],
+    [2, 2],
+  ])
+  await again.manager.close()
 })
