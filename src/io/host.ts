@@ -45,6 +45,7 @@ export class NodeHost implements Host {
 
   startTimeOf(pid: number): string | null | undefined {
     const stat = readKernelFile(`/proc/${pid}/stat`)
+    if (stat !== null && hasEnded(stat)) return null
     const started = stat === null ? null : startTimeInStat(stat)
     if (started !== null) return started
     return this.isAlive(pid) ? undefined : null
@@ -113,6 +114,15 @@ export class FixedHost implements Host {
 export function startTimeInStat(stat: string): string | null {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return fields[19] ?? null
+}
+
+/**
+ * Whether a process in proc(5) `stat` has ended and only waits to be collected by its parent, which may never do that. One whose first
+ * thread has ended while others still run, as in a write that a kill does not interrupt, has not.
+ */
+export function hasEnded(stat: string): boolean {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (fields[0] === 'Z' || fields[0] === 'X') && Number(fields[17]) <= 1
 }
 
 /** The soft limit of open files in proc(5) `limits`. */

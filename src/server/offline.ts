@@ -78,7 +78,8 @@ export async function readMetadata(
   }
   try {
     const id = clusterId ?? (await readIdentity(disk, folder))?.clusterId
-    if (id === undefined) return { image: null, problems: [problem('meta.properties', 'it is missing')] }
+    if (id === undefined)
+      return { image: null, problems: [problem('meta.properties', 'without it the topics of this folder cannot be read')] }
     const { image, findings } = await readMetadataOffline(disk, { directory, clusterId: id })
     return { image, problems: findings.map(({ file, reason }) => problem(`${METADATA_FOLDER}/${file}`, reason)) }
   } catch (error) {

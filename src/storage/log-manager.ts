@@ -316,7 +316,8 @@ export class LogManager implements Resource {
     } catch (error) {
       if (isCode(error, 'DATA_DAMAGED')) {
         this.#hasDamage = true
-        this.#deps.log.error('storage.damaged', `${partitionFolderName(request)} stays offline: ${error.message}`, { ...error.details })
+        const message = `${partitionFolderName(request)} stays offline; stop the broker and run "moonmq log repair" to see what can be done: ${error.message}`
+        this.#deps.log.error('storage.damaged', message, { ...error.details })
       }
       throw error
     }

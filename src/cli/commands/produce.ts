@@ -77,6 +77,9 @@ class Run {
   #acked = 0
   /** Exit code of the first record that was refused. */
   #failed: number = EXIT.done
+  #refusedCount = 0
+  /** What the last refused record was told, said once for all that follow with the same. */
+  #lastRefusal = ''
   readonly #partitions = new Set<number>()
 
   constructor(context: CliContext, topic: string, producer: Producer, options: ProduceOptions) {
@@ -101,6 +104,10 @@ class Run {
     if (!this.#options.json && !this.#options.quiet && this.#acked > 1) {
       this.#context.err(`${counted(this.#acked, 'record')} in ${counted(this.#partitions.size, 'partition')} of ${this.#topic}\n`)
     }
+    const refused = this.#refusedCount
+    if (refused > 1) {
+      this.#context.err(`moonmq: ${counted(refused, 'record')} of ${refused + this.#acked} not written, ${this.#acked} written\n`)
+    }
     return this.#failed
   }
 
@@ -116,6 +123,10 @@ class Run {
     const { code, message } = asMoonMQError(error)
     if (this.#options.json) printJson(this.#context, { topic: this.#topic, error: code, message })
     if (this.#failed === EXIT.done) this.#failed = exitCode(code)
-    this.#context.err(`moonmq: not written: ${message} (${code})\n`)
+    this.#refusedCount++
+    const refusal = `not written: ${message} (${code})`
+    if (refusal === this.#lastRefusal) return
+    this.#lastRefusal = refusal
+    this.#context.err(`moonmq: ${refusal}\n`)
   }
 }

@@ -88,7 +88,9 @@ export function totalsLine({ totals }: ValidationReport): string {
 }
 
 export function verdict(context: CliContext, report: ValidationReport): string {
-  return isSound(report) ? styled(context, 'green', 'on-disk data: OK\n') : styled(context, 'red', 'on-disk data: DAMAGED\n')
+  return isSound(report)
+    ? styled(context, 'green', 'on-disk data: OK\n')
+    : `${styled(context, 'red', 'on-disk data: DAMAGED')}; "moonmq log repair" says what can be done\n`
 }
 
 export function place(file: string, position: number | null): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { descriptorLimitOf, FixedHost, NodeHost, startTimeInStat } from '../../../src/io/host.ts'
+import { descriptorLimitOf, FixedHost, hasEnded, NodeHost, startTimeInStat } from '../../../src/io/host.ts'
 
 describe('host', () => {
   it('knows itself and which processes live', () => {
@@ -24,6 +24,16 @@ describe('host', () => {
     assert.equal(startTimeInStat(`12 (node) ${rest}`), '22')
     assert.equal(startTimeInStat(`12 (a) b (c d) ${rest}`), '22')
     assert.equal(startTimeInStat(''), null)
+  })
+
+  it('counts a process as ended when it waits to be collected and none of its threads runs', () => {
+    const stat = (state: string, threads: number) =>
+      `12 (node) ${[state, ...Array.from({ length: 30 }, (_, index) => (index + 4 === 20 ? threads : 1))].join(' ')}`
+    assert.ok(hasEnded(stat('Z', 1)))
+    assert.ok(hasEnded(stat('X', 0)))
+    assert.ok(!hasEnded(stat('Z', 2)))
+    assert.ok(!hasEnded(stat('S', 1)))
+    assert.ok(!hasEnded(''))
   })
 
   it('reads the limit of descriptors', () => {
