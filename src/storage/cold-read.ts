@@ -138,7 +138,8 @@ export class ColdRead {
     let nextOffset = request.offset
     while (header !== null) {
       const next = header.baseOffset + header.lastOffsetDelta + 1
-      if (next > request.limitOffset) break
+      // What is asked for ends before the limit, so a batch that does not says so by damage, unless its checksum is right.
+      if (next > request.limitOffset && (at > firstAt || batchCrcMatches(this.buffer, at, header))) break
       const taken = at - firstAt + header.sizeBytes
       if (taken > this.#limit && (at > firstAt || !request.minOneBatch)) break
       if (!batchCrcMatches(this.buffer, at, header)) {

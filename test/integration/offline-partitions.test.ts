@@ -104,7 +104,9 @@ test('a damaged partition has no leader, and readiness and metrics count it', as
     await create(kafka, 't')
     for (const partition of [0, 1]) await kafka.produce('t', partition, [{ value: 'a' }])
   }
-  disk.corrupt('/data/t-0/00000000000000000000.log', 30)
+  const log = await disk.open('/data/t-0/00000000000000000000.log', 'write')
+  await log.truncate(log.sizeBytes - 1)
+  await log.close()
   await using broker = await start(disk)
   using kafka = await RawKafka.connect(broker.address)
   assert.deepEqual(await shown(kafka, 't'), [

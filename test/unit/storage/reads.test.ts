@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { MoonMQError } from '../../../src/core/errors.ts'
 import { readBatchHeader } from '../../../src/record/batch.ts'
 import type { LogRead } from '../../../src/storage/types.ts'
-import { appendTo, filesOf, openHarness, readAll, store } from '../../support/storage.ts'
+import { appendTo, filesOf, LOG_FILE, openHarness, readAll, store } from '../../support/storage.ts'
 
 const COLD = { tailBytes: 0 }
 
@@ -162,4 +162,14 @@ test('a missing index too', async () => {
     assert.deepEqual(batches(read), [[offset, offset]])
   }
   await two.manager.close()
+})
+
+test('a batch whose header says that it ends behind the limit is damage, not the end of what there is', async () => {
+  const { log, disk } = await tenBatches({ config: { indexIntervalBytes: 1 << 20 } })
+  const lastOffsetDeltaAt = 23
+  disk.corrupt(LOG_FILE, lastOffsetDeltaAt)
+  await assert.rejects(
+    async () => log.read({ offset: 0, maxBytes: 1 << 20, minOneBatch: true, limitOffset: 30 }),
+    (error: MoonMQError) => error.code === 'CORRUPT_RECORDS',
+  )
 })
