@@ -1,6 +1,6 @@
 import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Random } from '../core/random.ts'
+import { type Random, SeededRandom } from '../core/random.ts'
 import { AT_ONCE, type Completions } from './completions.ts'
 import type { Disk, DiskEntry, DiskFile, DiskSpace, DiskStat } from './disk.ts'
 import { DiskFaults, type DiskOperation, type Fault, type FaultEffect } from './disk-faults.ts'
@@ -236,6 +236,11 @@ export class MemoryDisk implements Disk {
     assert(this.#device.tracks, 'a disk that tracks no durability cannot tell what a power cut leaves')
     this.#turnOff()
     return new MemoryDisk(deps, {}, this.#device.afterPowerCut(random, options))
+  }
+
+  /** Another disk with what a reader sees of this one, all of it durable. This one goes on; a power cut takes nothing of what it holds now. */
+  copy(deps: MemoryDiskDeps = this.#deps()): MemoryDisk {
+    return new MemoryDisk(deps, {}, this.#device.afterPowerCut(new SeededRandom(0), { writes: 'all', names: 'all' }))
   }
 
   /** The process dies, the machine lives on: all that was written is there, what was not synced still is not. */

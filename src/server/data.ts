@@ -28,6 +28,8 @@ export interface DataOptions {
   readonly kafka: ReadonlyMap<string, string>
   readonly groupCommit: { readonly lingerMs: number; readonly maxWaiters: number }
   readonly maxOpenFiles: number
+  /** Size of each of the two areas of the journal. */
+  readonly journalAreaBytes?: number
   /** Of all memory topics together. */
   readonly memoryTopicBytes: number
 }
@@ -69,6 +71,7 @@ export class Data implements Resource {
         dataFolder: folder,
         groupCommit: options.groupCommit,
         maxOpenFiles: options.maxOpenFiles,
+        ...(options.journalAreaBytes === undefined ? {} : { journalAreaBytes: options.journalAreaBytes }),
         watchesSpace: true,
         producers: { expirationMs: new BrokerSettings(options.kafka).number('producer.id.expiration.ms') },
       },

@@ -73,12 +73,12 @@ async function loadSegments(
 ): Promise<LoadedSegments> {
   if (bases.length === 0) {
     const empty = emptyLog(deps, options, names)
-    await removeOrphans(deps, options.folder, names, bases)
+    await removeOrphans(deps, options, names, bases)
     return empty
   }
   if (isTornFromStart(options, bases)) {
     const begun = await beginAgain(deps, options, bases)
-    await removeOrphans(deps, options.folder, names, bases)
+    await removeOrphans(deps, options, names, bases)
     return begun
   }
   const epochs = loadEpochs(deps, options)
@@ -94,7 +94,7 @@ async function loadSegments(
   const isInDoubt = names.has(IN_DOUBT_FILE)
   const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)
   const loaded = await recover(deps, { ...options, rewriteFrom }, bases, epochs)
-  await removeOrphans(deps, options.folder, names, bases)
+  await removeOrphans(deps, options, names, bases)
   if (isInDoubt) await deps.disk.removeFile(`${options.folder}/${IN_DOUBT_FILE}`)
   return loaded
 }
@@ -103,7 +103,12 @@ async function loadSegments(
  * Takes away indexes whose log file is not there: a power cut may keep their names and not the log's. A later segment of the same
  * name would take their entries for its own.
  */
-async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<string>, bases: readonly number[]): Promise<void> {
+async function removeOrphans(
+  deps: LoadDeps,
+  { folder, hadPowerCut }: Loading,
+  names: ReadonlySet<string>,
+  bases: readonly number[],
+): Promise<void> {
   const known = new Set(bases)
   let hasRemoved = false
   for (const name of names) {
@@ -111,7 +116,9 @@ async function removeOrphans(deps: LoadDeps, folder: string, names: ReadonlySet<
     if (parsed === null || parsed.kind === 'log' || parsed.kind === 'snapshot' || known.has(parsed.baseOffset)) continue
     await deps.disk.removeFile(`${folder}/${name}`)
     hasRemoved = true
-    deps.log.warn('storage.index_orphaned', `${folder}/${name} belongs to no log file and was removed`, { folder, file: name })
+    const text = `${folder}/${name} belongs to no log file and was removed`
+    if (hadPowerCut) deps.log.warn('storage.index_orphaned', text, { folder, file: name })
+    else deps.log.error('storage.index_orphaned', `${text}; what was acknowledged in that log file is gone`, { folder, file: name })
   }
   if (hasRemoved) await deps.disk.syncDirectory(folder)
 }

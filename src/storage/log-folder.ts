@@ -11,9 +11,13 @@ export class DirectorySyncs {
   #running: Promise<void> | null = null
   #next: Promise<void> | null = null
 
-  constructor(disk: Disk, path: string) {
+  /** Called when names became durable. */
+  readonly #onSynced: () => void
+
+  constructor(disk: Disk, path: string, onSynced: () => void = () => {}) {
     this.#disk = disk
     this.#path = path
+    this.#onSynced = onSynced
   }
 
   /** Resolves when every name that was there at the call is durable. */
@@ -28,9 +32,12 @@ export class DirectorySyncs {
 
   #start(): Promise<void> {
     this.#next = null
-    const running = this.#disk.syncDirectory(this.#path).finally(() => {
-      if (this.#running === running) this.#running = null
-    })
+    const running = this.#disk
+      .syncDirectory(this.#path)
+      .finally(() => {
+        if (this.#running === running) this.#running = null
+      })
+      .then(this.#onSynced)
     this.#running = running
     return running
   }

@@ -11,7 +11,7 @@ import { type Uuid, ZERO_UUID } from '../core/uuid.ts'
 import { makeDirectoryDurably, readSmallFile } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { NodeLoader } from '../io/loader.ts'
-import { isDiskFull } from '../io/system-error.ts'
+import { isDiskFull, systemCode } from '../io/system-error.ts'
 import { Codecs } from '../record/compression.ts'
 import { Inflater } from '../record/inflater.ts'
 import { BufferPool } from './buffer-pool.ts'
@@ -98,6 +98,8 @@ const DEFAULTS = {
 }
 /** With so many logs open the journal is made before it is wanted for the first time. */
 const JOURNAL_FROM_LOGS = 64
+/** So long after a folder was made the recovery points are saved, with those of all that were made meanwhile. */
+const EARLY_SAVE_MS = 1000
 /** Logs that are opened, or closed, at the same time. */
 const PARALLEL = 16
 const MAX_LOCK_BYTES = 4096
@@ -136,6 +138,7 @@ export class LogManager implements Resource {
   /** Called when a log failed because the disk is full. */
   onDiskFull: (() => void) | null = null
   #timer: Timer | null = null
+  #earlySave: Timer | null = null
   readonly #stopObserving: () => void
   #isClosed = false
   /** The lock says that every log was opened since the machine was booted. */
@@ -199,7 +202,7 @@ export class LogManager implements Resource {
         failpoint,
         isFull: () => options.removesAtOnce === true || this.isFull || this.#reopener.isWaitingForSpace,
       }),
-      folders: new DirectorySyncs(disk, options.dataFolder),
+      folders: new DirectorySyncs(disk, options.dataFolder, () => this.#saveSoon()),
       codecs,
       inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
       producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
@@ -421,6 +424,7 @@ export class LogManager implements Resource {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#timer?.cancel()
+    this.#earlySave?.cancel()
     this.#stopObserving()
     await this.#reopener.close()
     await this.#checkpoints.idle()
@@ -504,6 +508,7 @@ export class LogManager implements Resource {
       onFailed: (error) => {
         this.#space?.lookSoon()
         if (isDiskFull(error)) this.#needSpace()
+        if (opened !== null && systemCode(error) === 'ENOENT') this.#keepLost(opened)
         if (request.onFailed !== undefined) request.onFailed(error)
         else if (opened !== null) this.#reopener.failed(opened, error)
       },
@@ -591,6 +596,27 @@ export class LogManager implements Resource {
           if (!this.#isClosed) this.#scheduleCheckpoint()
         })
     })
+  }
+
+  /** Folders are new: until a checkpoint knows their logs, nothing tells a start that one of them is missing. */
+  #saveSoon(): void {
+    if (this.#earlySave !== null || this.#isClosed) return
+    this.#earlySave = this.#deps.clock.setTimer(EARLY_SAVE_MS, () => {
+      this.#earlySave = null
+      this.#checkpoints
+        .run(async () => {
+          if (!this.#isClosed) await this.#offsets.save(this.#logs.values())
+        })
+        .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
+    })
+  }
+
+  /** Somebody removed the folder of a log that was written. */
+  #keepLost({ folder, topicId, partition, highWatermark }: PartitionLog): void {
+    if (this.#deps.disk.statNow(folder) !== null) return
+    this.#checkpoints
+      .run(() => this.#offsets.keep({ topicId, partition, offset: highWatermark }))
+      .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', `nothing tells the next start of ${folder}`, { error }))
   }
 
   #folder(partition: TopicPartition): string {

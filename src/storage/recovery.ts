@@ -1,4 +1,4 @@
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
@@ -80,6 +80,7 @@ async function recoverSegment(
   state: { producers: ProducerState; epochs: EpochCache },
   options: RecoverOptions,
 ): Promise<CutReport | null> {
+  const indexedOffset = next === null && !options.hadPowerCut ? lastIndexed(segment) : -1
   await resetIndexes(segment)
   deps.failpoint('recovery.indexes-reset')
   const file = segment.log.acquire()
@@ -115,6 +116,7 @@ async function recoverSegment(
       deps.failpoint('recovery.cut')
       deps.log.warn('storage.tail_cut', `${segment.log.path} ended in bytes that are no whole batch; they were cut`, { ...cut })
     }
+    if (indexedOffset >= scan.nextOffset) warnOfShortLog(deps.log, segment.log.path, scan.nextOffset, indexedOffset)
     if (rebuild.rewritePosition !== null) await rewrite(file, deps.pool, rebuild.rewritePosition, segment.writtenBytes)
     segment.finishTimeIndexWhenClosed(next !== null && cut === null)
     await file.datasync()
@@ -187,6 +189,21 @@ async function removeSegment(deps: RecoverDeps, segment: Segment, cut: CutReport
     reason: `it lies behind the end of the log in ${cut.file}`,
     hadBatchesBehind: true,
   }
+}
+
+/** An index entry is written behind its batch, so without a power cut the batch was there; −1 when the index says nothing. */
+function lastIndexed(segment: Segment): number {
+  try {
+    return segment.index.last()?.lastOffset ?? -1
+  } catch (error) {
+    if (isCode(error, 'CORRUPT_RECORDS')) return -1
+    throw error
+  }
+}
+
+function warnOfShortLog(log: Logger, file: string, endOffset: number, indexedOffset: number): void {
+  const text = `${file} ends at offset ${endOffset}, but its index knew a batch up to ${indexedOffset}: what was acknowledged of these offsets is gone`
+  log.error('storage.log_short', text, { file, fromOffset: endOffset, toOffset: indexedOffset })
 }
 
 async function resetIndexes(segment: Segment): Promise<void> {

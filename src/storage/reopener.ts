@@ -18,8 +18,8 @@ const RESERVE_PROBE_BYTES = 64 * 1024
 const PROBE_NAME = 'moonmq-space-probe.tmp'
 
 /**
- * Decides what becomes of a log that failed (DESIGN D5). A full disk: tried again until there is space. A device error: offline until
- * a restart verifies the files. Anything else, such as a short write: opened again by recovery. Each time the leader epoch rises first.
+ * Decides what becomes of a log that failed (DESIGN D5). A full disk: tried again until there is space. A device error, or files that somebody removed:
+ * offline until a restart verifies what is there. Anything else, such as a short write: opened again by recovery. Each time the leader epoch rises first.
  */
 export class Reopener {
   readonly #disk: Disk
@@ -48,7 +48,7 @@ export class Reopener {
 
   failed(log: PartitionLog, error: unknown): void {
     const code = systemCode(error)
-    if (code === 'EIO' || code === 'EROFS') {
+    if (code === 'EIO' || code === 'EROFS' || code === 'ENOENT') {
       this.#log.error('storage.offline', `${log.folder} stays offline until a restart has verified it`, { code })
       return
     }

@@ -102,6 +102,15 @@ export class SavedOffsets {
     return checksum
   }
 
+  /** A log whose folder was removed under the broker had everything below: so the next start does not take it for new. */
+  async keep(point: PartitionOffset): Promise<void> {
+    this.#points.set(offsetKey(point.topicId, point.partition), point)
+    const wasSaved = this.#checksum !== null
+    this.#checksum = null
+    const checksum = await this.#write('recovery-points', this.#points)
+    if (wasSaved) this.#checksum = checksum
+  }
+
   /** Before a log is cut: a checkpoint must never be ahead of its log, not even meanwhile. */
   async lower(point: PartitionOffset): Promise<void> {
     const key = offsetKey(point.topicId, point.partition)

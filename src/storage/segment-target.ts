@@ -1,5 +1,6 @@
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Disk } from '../io/disk.ts'
+import { systemError } from '../io/system-error.ts'
 import type { JournalItem } from './journal.ts'
 import type { JournalOwner } from './journal-format.ts'
 import type { Segment } from './segment.ts'
@@ -102,10 +103,20 @@ export class SegmentTarget implements SyncTarget {
       else {
         await Promise.all([file.datasync(), segment.syncNames(this.#deps.disk)])
       }
+      this.#expectName()
       this.#deps.failpoint('log.append.synced')
     } finally {
       segment.log.release()
     }
+  }
+
+  /** A file that somebody removed takes bytes and syncs like any other until it is closed. Only the file that grows is looked at: others leave a log by themselves. */
+  #expectName(): void {
+    const { segment } = this
+    if (this.#isStopped || !this.isNeeded || segment.isFinished) return
+    const { path } = segment.log
+    if (this.#deps.disk.statNow(path) === null)
+      throw systemError('ENOENT', 'fdatasync', path, 'somebody removed the file while it was written')
   }
 
   synced(offset: number): void {

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { type Failpoint, NO_FAILPOINT } from '../../src/core/failpoint.ts'
-import { SILENT } from '../../src/core/logger.ts'
+import { type Logger, SILENT } from '../../src/core/logger.ts'
 import { SystemRandom } from '../../src/core/random.ts'
 import { FixedHost } from '../../src/io/host.ts'
 import { NodeLoader } from '../../src/io/loader.ts'
@@ -13,6 +13,7 @@ import { VirtualNet } from '../../src/io/virtual-net.ts'
 import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { Data } from '../../src/server/data.ts'
+import type { Machine } from '../../src/server/machine.ts'
 import { ManagedLogs } from '../../src/server/managed-logs.ts'
 
 /** The broker without its doors over the real logs, on a disk in memory whose power the test may cut. */
@@ -25,29 +26,37 @@ export interface DiskBroker {
 
 let nextPid = 1000
 
+/** Another process on the machine, which was booted again too unless `boot` says which start of it this is. */
+export function machineWith(disk: MemoryDisk, failpoint: Failpoint = NO_FAILPOINT, boot?: string): Machine {
+  const clock: Clock = new SystemClock()
+  const pid = nextPid++
+  const host = new FixedHost({ pid, bootId: boot ?? `boot-${pid}`, processes: new Map([[pid, '1']]) })
+  const loader = new NodeLoader()
+  const codecs = new Codecs({ loader })
+  const offload = new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
+  return { clock, random: new SystemRandom(), disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint }
+}
+
 /** Groups are loaded when it resolves. Each call is another process of another boot. */
 export async function diskBroker(
   disk: MemoryDisk,
   settings: Record<string, string> = {},
   failpoint: Failpoint = NO_FAILPOINT,
+  { log = SILENT, boot }: { log?: Logger; boot?: string } = {},
 ): Promise<DiskBroker> {
-  const clock: Clock = new SystemClock()
-  const pid = nextPid++
-  const host = new FixedHost({ pid, bootId: `boot-${pid}`, processes: new Map([[pid, '1']]) })
-  const loader = new NodeLoader()
-  const random = new SystemRandom()
-  const codecs = new Codecs({ loader })
-  const offload = new InlineOffload({ run: (job) => runBatchJob(codecs, job) })
-  const machine = { clock, random, disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint }
+  const machine = machineWith(disk, failpoint, boot)
+  const { clock, random, offload } = machine
+  const codecs = new Codecs({ loader: machine.loader })
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
-    { machine, log: SILENT, metrics: NO_METRICS, codecs, onFatal: () => {} },
+    { machine, log, metrics: NO_METRICS, codecs, onFatal: () => {} },
     {
       folder: '/data',
       nodeId: 0,
       kafka,
       groupCommit: { lingerMs: 0, maxWaiters: 64 },
       maxOpenFiles: 64,
+      journalAreaBytes: 256 * 1024,
       memoryTopicBytes: 16 * 1024 * 1024,
     },
   )
@@ -59,7 +68,7 @@ export async function diskBroker(
       offload,
       clock,
       random,
-      log: SILENT,
+      log,
       metrics: NO_METRICS,
     },
     { nodeId: 0, settings: kafka },
