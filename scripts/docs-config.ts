@@ -1,7 +1,7 @@
 /** docs/CONFIG.md and docs/moonmq.schema.json, from the tables of src/config. */
 import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
-import { BROKER_SETTINGS } from '../src/config/broker-settings.ts'
+import { BROKER_SETTINGS, isChangeable } from '../src/config/broker-settings.ts'
 import { OTHER_VARIABLES, variableOf } from '../src/config/environment.ts'
 import { type KafkaSetting, kafkaRange } from '../src/config/kafka-setting.ts'
 import { type Key, rangeOf, schemaOf } from '../src/config/key.ts'
@@ -35,7 +35,9 @@ lists and single values replace. Keys that start with \`_\` are comments. \`docs
 TLS, login, replication, clusters and balancing stop the start: they are not in this version, and a broker without them would be
 less safe than the file says.
 
-Settings are read at the start; a change needs a restart. *Reloadable* marks those that could change under a running broker.
+Settings are read at the start; a change in a file or variable needs a restart. What can change while the broker runs: the settings of a
+[topic](#topic-settings), and those [broker settings](#broker-settings-under-kafkas-names) that are marked *Live*. *Reloadable* marks a key whose part of
+the program could follow a change; nothing sends it one in this version.
 
 ## Keys
 
@@ -69,8 +71,10 @@ ${fields.join('\n')}
 ## Broker settings under Kafka's names
 
 They stand in the block \`kafka\` with their dotted names: \`{ "kafka": { "num.partitions": 3 } }\`, or as \`${variableOf('kafka.num.partitions')}=3\`.
+Those marked *Live* can also be changed while the broker runs, for this broker or for all (\`kafka-configs.sh --entity-type brokers\` and admin clients). Such
+a change is stronger than the settings file and stays over a restart.
 
-${kafkaTable(BROKER_SETTINGS)}
+${brokerTable()}
 
 ## Topic settings
 
@@ -80,9 +84,8 @@ there stay as they are. \`moonmq topic config NAME\` shows every value and where
 compacted.
 
 A topic without a value of its own takes that of its backend, then the broker setting named in the last column, then the default. Defaults are
-Kafka's, with one exception: \`flush.messages\` is 1, so that what is acknowledged is on disk. The broker settings named there can themselves be
-changed while the broker runs, for this broker or for all (Kafka's \`--entity-type brokers\`), but for those in minutes and hours; such a change is
-stronger than the settings file and stays over a restart.
+Kafka's, with one exception: \`flush.messages\` is 1, so that what is acknowledged is on disk. Most of the
+broker settings named there are *Live*: a change of one changes every topic that has no value of its own.
 
 | setting | default | accepted | what it does | native name | broker setting |
 | --- | --- | --- | --- | --- | --- |
@@ -105,8 +108,9 @@ ${others.join('\n')}
 `
 }
 
-function kafkaTable(rows: readonly KafkaSetting[]): string {
-  return `| setting | default | accepted | what it does |\n| --- | --- | --- | --- |\n${rows.map(kafkaRow).join('\n')}`
+function brokerTable(): string {
+  const rows = BROKER_SETTINGS.map((row) => kafkaRow(row, isChangeable(row.name) ? ' *Live.*' : ''))
+  return `| setting | default | accepted | what it does |\n| --- | --- | --- | --- |\n${rows.join('\n')}`
 }
 
 /** The native name with its unit where that is another one. */
@@ -115,9 +119,9 @@ function nativeCell({ native }: TopicSetting): string {
   return native.factor === 1000 ? `\`${native.name}\` (seconds)` : `\`${native.name}\``
 }
 
-function kafkaRow(row: KafkaSetting): string {
+function kafkaRow(row: KafkaSetting, mark = ''): string {
   const fallback = row.default === '' ? 'empty' : `\`${row.default}\``
-  return `| \`${row.name}\` | ${fallback} | ${cell(kafkaRange(row))} | ${cell(row.doc)}${row.inForce ? '' : NO_EFFECT} |`
+  return `| \`${row.name}\` | ${fallback} | ${cell(kafkaRange(row))} | ${cell(row.doc)}${row.inForce ? '' : NO_EFFECT}${mark} |`
 }
 
 function value(fallback: unknown): string {
