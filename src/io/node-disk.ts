@@ -45,6 +45,8 @@ export class NodeDisk implements Disk {
     try {
       const stat = fs.fstatSync(fd)
       if (stat.isDirectory()) throw systemError('EISDIR', 'open', path)
+      // A pipe in the place of a file has no positions, and would hold whoever reads it for ever.
+      if (stat.isFIFO()) throw systemError('ESPIPE', 'open', path)
       return new NodeDiskFile(path, fd, stat.size, this.#maxSyncs)
     } catch (error) {
       fs.closeSync(fd)
@@ -75,10 +77,20 @@ export class NodeDisk implements Disk {
     const entries: DiskEntry[] = []
     for (const entry of await fs.promises.readdir(path, { withFileTypes: true })) {
       // A link counts as what it leads to; one that leads nowhere as a file, so that somebody sees it.
-      const isDirectory = entry.isSymbolicLink() ? (await this.stat(`${path}/${entry.name}`))?.kind === 'directory' : entry.isDirectory()
+      const isDirectory = entry.isSymbolicLink() ? await this.#leadsToDirectory(`${path}/${entry.name}`) : entry.isDirectory()
       entries.push({ name: entry.name, kind: isDirectory ? 'directory' : 'file' })
     }
     return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  async #leadsToDirectory(link: string): Promise<boolean> {
+    try {
+      return (await this.stat(link))?.kind === 'directory'
+    } catch (error) {
+      // Links that lead to each other: one of them must not keep everything else in the folder from being seen.
+      if (systemCode(error) === 'ELOOP') return false
+      throw error
+    }
   }
 
   async makeDirectory(path: string): Promise<void> {
@@ -131,8 +143,11 @@ function diskStat(stat: fs.Stats): DiskStat {
   return { kind: stat.isDirectory() ? 'directory' : 'file', sizeBytes: stat.size, modifiedMs: Math.floor(stat.mtimeMs) }
 }
 
+/** Opening a pipe waits for its other end unless told otherwise; to a file it makes no difference. Windows has no such flag. */
+const NO_WAIT = fs.constants.O_NONBLOCK ?? 0
+
 function flags(access: 'read' | 'write' | 'create'): number {
-  if (access === 'read') return fs.constants.O_RDONLY
+  if (access === 'read') return fs.constants.O_RDONLY | NO_WAIT
   return access === 'write' ? READ_WRITE : READ_WRITE | fs.constants.O_EXCL
 }
 

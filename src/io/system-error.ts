@@ -27,6 +27,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   EDQUOT: 'the quota is used up',
   EPERM: 'it is not permitted',
   EROFS: 'the disk is read-only',
+  ESPIPE: 'it is a pipe, not a file',
   ETIMEDOUT: 'there was no answer in time',
 }
 

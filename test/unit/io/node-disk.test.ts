@@ -28,6 +28,38 @@ describe('NodeDisk', () => {
     await file.close()
   })
 
+  it('lists a folder in which links lead to each other', {
+    skip: process.platform === 'win32' ? 'making links needs a privilege' : false,
+  }, async () => {
+    const base = await mkdtemp(join(tmpdir(), 'moonmq-links-'))
+    try {
+      await symlink(join(base, 'b'), join(base, 'a'))
+      await symlink(join(base, 'a'), join(base, 'b'))
+      const entries = await new NodeDisk({ poolSize: 1 }).list(base)
+      assert.deepEqual(entries, [
+        { name: 'a', kind: 'file' },
+        { name: 'b', kind: 'file' },
+      ])
+    } finally {
+      await rm(base, { recursive: true, force: true })
+    }
+  })
+
+  it('refuses a pipe in the place of a file at once', { skip: process.platform === 'win32' ? 'needs mkfifo' : false }, async () => {
+    const base = await mkdtemp(join(tmpdir(), 'moonmq-pipe-'))
+    try {
+      const path = join(base, 'pipe')
+      execFileSync('mkfifo', [path])
+      const disk = new NodeDisk({ poolSize: 1 })
+      for (const access of ['read', 'write'] as const) {
+        await assert.rejects(disk.open(path, access), { code: 'ESPIPE', path })
+        assert.throws(() => disk.openNow(path, access), { code: 'ESPIPE', path })
+      }
+    } finally {
+      await rm(base, { recursive: true, force: true })
+    }
+  })
+
   it('goes on after a short write, to the end or to the error behind it', {
     skip: process.platform === 'win32' ? 'needs ulimit' : false,
   }, async () => {
