@@ -166,8 +166,8 @@ test('a missing index too', async () => {
 
 test('a batch whose header says that it ends behind the limit is damage, not the end of what there is', async () => {
   const { log, disk } = await tenBatches({ config: { indexIntervalBytes: 1 << 20 } })
-  const lastOffsetDeltaAt = 23
-  disk.corrupt(LOG_FILE, lastOffsetDeltaAt)
+  // The last offset's delta and, to fit it, the count of records.
+  for (const position of [23, 57]) disk.corrupt(LOG_FILE, position)
   await assert.rejects(
     async () => log.read({ offset: 0, maxBytes: 1 << 20, minOneBatch: true, limitOffset: 30 }),
     (error: MoonMQError) => error.code === 'CORRUPT_RECORDS',
