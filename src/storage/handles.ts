@@ -1,12 +1,17 @@
 import { assert, defined } from '../core/assert.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
+import { Semaphore } from '../core/semaphore.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
+
+/** Logs whose indexes are synced at the same time. */
+const PARALLEL_INDEX_SYNCS = 16
 
 /**
  * The open files of every log, kept within one budget of descriptors. A file is opened when it is used and the one that was used
  * longest ago is closed for it. A file in use is pinned: while it is read, written, or holds bytes that are not synced. When all
- * are pinned the budget is exceeded rather than a request failed; the broker's limit on connections leaves room for that.
+ * are pinned the budget is exceeded rather than a request failed; the broker's limit on connections leaves room for that. With twice
+ * the budget in use, whoever would keep one more file open for a while waits in `room`.
  */
 export class HandleCache {
   readonly #disk: Disk
@@ -15,6 +20,9 @@ export class HandleCache {
   /** Open and not pinned, least recently used first. */
   readonly #idle = new Set<CachedFile>()
   #open = 0
+  readonly #waiting: (() => void)[] = []
+  /** For work that opens several files of a log and may come for all logs at once. */
+  readonly indexSyncs = new Semaphore(PARALLEL_INDEX_SYNCS)
   /** Called when more are open than the budget allows, since all are in use: whoever can give some back should. */
   onCrowded: (() => void) | null = null
 
@@ -27,6 +35,16 @@ export class HandleCache {
   /** The budget is used up, or more than that. */
   get isCrowded(): boolean {
     return this.#open >= this.#maxOpen
+  }
+
+  /** Null when one more file may be kept open; else it resolves when that may be so, and whoever waits asks again. */
+  room(): Promise<void> | null {
+    if (this.#hasRoom) return null
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  get #hasRoom(): boolean {
+    return this.#open < 2 * this.#maxOpen || this.#idle.size > 0
   }
 
   get openFiles(): number {
@@ -54,15 +72,22 @@ export class HandleCache {
   unpinned(file: CachedFile): void {
     this.#idle.add(file)
     if (this.#open > this.#maxOpen) this.#closeOldest()
+    else this.#wake()
   }
 
   async close(file: DiskFile): Promise<void> {
     this.#open--
+    this.#wake()
     try {
       await file.close()
     } catch (error) {
       this.#log.warn('storage.close_failed', `closing ${file.path} failed`, { error })
     }
+  }
+
+  /** All of them: one that was stopped meanwhile must not keep the room to itself. */
+  #wake(): void {
+    if (this.#waiting.length > 0 && this.#hasRoom) for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
   #closeOldest(): boolean {

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import { Semaphore } from '../core/semaphore.ts'
 import { systemCode } from '../io/system-error.ts'
 import type { Journal, JournalItem } from './journal.ts'
 import { entryBytes, type JournalOwner } from './journal-format.ts'
@@ -36,6 +37,8 @@ interface Waiting {
   failed(error: unknown): void
 }
 
+/** Each takes a descriptor. */
+const PARALLEL_STORES = 16
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
 /** More than an entry takes besides its records. */
 const ENTRY_ROOM_BYTES = 512
@@ -53,8 +56,9 @@ export class JournalRounds<Slot extends RoundSlot> {
   #round: Promise<void> | null = null
   readonly #drains = new Set<SyncTarget | SmallFile>()
   #draining: SyncTarget | SmallFile | null = null
-  /** Small files that are being written. */
+  /** Small files that are being written, or wait for it. */
   #storing = 0
+  readonly #stores = new Semaphore(PARALLEL_STORES)
   #isClosed = false
 
   constructor(journal: Journal, options: { fromFiles: number }, host: RoundsHost<Slot>) {
@@ -200,7 +204,8 @@ export class JournalRounds<Slot extends RoundSlot> {
     else {
       this.#storing++
       const store = async () => this.release(file, await file.store())
-      store()
+      this.#stores
+        .run(store)
         .finally(() => {
           this.#storing--
         })

@@ -1,6 +1,7 @@
 import { MoonMQError } from '../core/errors.ts'
 import { WRITE_NOW_MAX_BYTES } from '../io/disk.ts'
 import type { GroupCommit, QueuedWriter } from './group-commit.ts'
+import type { HandleCache } from './handles.ts'
 import type { Segment } from './segment.ts'
 
 /** Batches of one segment that go into the file in one gathering write. */
@@ -32,6 +33,7 @@ const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
  */
 export class LogWriter implements QueuedWriter {
   readonly #commit: GroupCommit
+  readonly #handles: HandleCache
   readonly #host: WriterHost
   #queue: WriteUnit[] = []
   #queuedBytes = 0
@@ -41,8 +43,9 @@ export class LogWriter implements QueuedWriter {
   #roomWaiters: (() => void)[] = []
   readonly #maxQueuedBytes: number
 
-  constructor(deps: { commit: GroupCommit }, host: WriterHost, maxQueuedBytes: number = DEFAULT_MAX_QUEUED_BYTES) {
+  constructor(deps: { commit: GroupCommit; handles: HandleCache }, host: WriterHost, maxQueuedBytes: number = DEFAULT_MAX_QUEUED_BYTES) {
     this.#commit = deps.commit
+    this.#handles = deps.handles
     this.#host = host
     this.#maxQueuedBytes = maxQueuedBytes
   }
@@ -84,7 +87,7 @@ export class LogWriter implements QueuedWriter {
         this.#notifyIdle()
         return
       }
-      const before = this.#host.prepare()
+      const before = this.#host.prepare() ?? this.#roomForFile()
       if (before === null) this.#writeNext()
       // With what others were made to wait for in the same way: then all of it is synced together.
       else this.#whenDone(before, () => this.#commit.writeSoon(this))
@@ -104,6 +107,11 @@ export class LogWriter implements QueuedWriter {
     this.#queuedBytes = 0
     this.#wakeRoom()
     if (!this.#isBusy) this.#notifyIdle()
+  }
+
+  /** With few descriptors many files are written a part at a time: the file stays open until it is synced. */
+  #roomForFile(): Promise<void> | null {
+    return this.#queue[0]?.segment.isPinned === true ? null : this.#handles.room()
   }
 
   #writeNext(): void {

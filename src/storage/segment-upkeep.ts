@@ -94,7 +94,7 @@ export class SegmentUpkeep {
     segment.finishTimeIndex()
     // After a sync that failed another one proves nothing: the system may have given the bytes up. They must be written anew.
     this.#doubtful.add(segment)
-    await segment.syncIndexes()
+    await this.#deps.handles.indexSyncs.run(() => segment.syncIndexes())
     this.#deps.failpoint('segment.finish.indexes-synced')
     this.#doubtful.delete(segment)
     await segment.txnIndex.close()

@@ -59,3 +59,18 @@ test('a thousand partitions are written and read with sixty-four open files', as
   await manager.close()
   assert.equal(open(), 0)
 })
+
+test('a thousand partitions that are written at once keep to twice the budget, and nobody is refused', async () => {
+  for (const journalFrom of [0, 8]) {
+    const { disk, open, most } = counted(new MemoryDisk({ clock: new SystemClock() }))
+    const manager = await openManager(disk, { manager: { maxOpenFiles: LIMIT, groupCommit: { journalFrom } } })
+    const config = { ...LOG_CONFIG, segmentBytes: 200 }
+    const logs = await Promise.all(
+      Array.from({ length: PARTITIONS }, (_, partition) => manager.open({ topic: 't', partition, topicId: TOPIC_ID, config, maxEpoch: 1 })),
+    )
+    for (let round = 0; round < 3; round++) await Promise.all(logs.map((log) => store(log, ['x'.repeat(80)])))
+    assert.ok(most() <= 2.5 * LIMIT, `${most()} files were open at once`)
+    await manager.close()
+    assert.equal(open(), 0)
+  }
+})
