@@ -36,7 +36,7 @@ export interface ServerDeps {
 
 const NODE_ID = 0
 /** Files of logs that are open at once, where the descriptor limit allows. */
-const MAX_OPEN_FILES = 4096
+const MAX_OPEN_FILES = 32_768
 
 /**
  * A whole broker: data, rules, doors, listeners, in the order in which each needs the one before. `stopped` resolves when it has ended,
@@ -233,7 +233,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
         maxConnections: settings.server.maxConnections,
         maxPerAddressBeforeLogin: settings.server.maxConnectionsPerIp,
         descriptorLimit: machine.host.descriptorLimit,
-        descriptorReserve: settings.server.fdReserve,
+        descriptorReserve: settings.server.fdReserve + openFiles(machine),
       },
       firstBytesMs: FIRST_BYTES_MS,
       httpAddress: () => httpAddress,
@@ -282,8 +282,8 @@ export function dataFolder(settings: Settings): string {
   return settings.server.memory ? '/moonmq-data' : resolve(settings.server.dataDir)
 }
 
-/** A part of the descriptors is for files; the rest for connections. */
+/** Half of the descriptors is for files, the rest for connections. */
 function openFiles(machine: Machine): number {
   const limit = machine.host.descriptorLimit
-  return limit === null ? MAX_OPEN_FILES : Math.max(64, Math.min(MAX_OPEN_FILES, Math.floor(limit / 4)))
+  return limit === null ? 4096 : Math.max(64, Math.min(MAX_OPEN_FILES, Math.floor(limit / 2)))
 }

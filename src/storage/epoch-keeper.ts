@@ -28,6 +28,8 @@ export class EpochKeeper implements SmallFile {
   #stored = 0
   #saved = 0
   #isGone = false
+  /** Whether there may be a file. One that is missing is made again from the batches, one that is old contradicts them. */
+  #mayBeOnDisk = false
 
   constructor(deps: { disk: Disk; commit: GroupCommit }, host: EpochKeeperHost) {
     this.#disk = deps.disk
@@ -62,6 +64,7 @@ export class EpochKeeper implements SmallFile {
     return this.#serial.run(async () => {
       const changes = this.#changes
       if (this.#isGone || this.#stored === changes) return changes
+      this.#mayBeOnDisk = true
       await writeEpochCheckpoint(this.#disk, this.#host.folder, this.#host.entries())
       this.#stored = changes
       this.#saved = Math.max(this.#saved, changes)
@@ -79,8 +82,15 @@ export class EpochKeeper implements SmallFile {
     if (this.isBehind) this.#commit.release(this, await this.store())
   }
 
+  /** At the end, when a summary says them to the next start and all batches are durable: a first file is not worth two syncs. */
+  async leave(): Promise<void> {
+    if (this.#mayBeOnDisk) await this.settle()
+    else this.#commit.release(this, this.#changes)
+  }
+
   /** The file was read, or written by recovery: it says what the list says. */
-  restart(): void {
+  restart(mayBeOnDisk: boolean): void {
+    this.#mayBeOnDisk = mayBeOnDisk
     this.#stored = this.#changes
     this.#saved = this.#changes
     this.#commit.release(this, this.#changes)

@@ -55,6 +55,7 @@ export class GroupCommit {
   /** Reports are being gathered; what to sync is decided once all are there. */
   #isGathering = false
   #running = 0
+  #maxSyncs: number
   readonly #writers = new Set<QueuedWriter>()
   #isWriteDue = false
   readonly #syncs: Counter
@@ -64,6 +65,7 @@ export class GroupCommit {
   constructor(deps: { clock: Clock; metrics?: Metrics; journal?: Journal }, options: GroupCommitOptions = DEFAULT_GROUP_COMMIT) {
     this.#clock = deps.clock
     this.#options = options
+    this.#maxSyncs = options.maxSyncs
     const { journal, metrics = NO_METRICS } = deps
     const fromFiles = options.journalFrom
     this.#rounds = journal === undefined || fromFiles === 0 ? null : new JournalRounds(journal, { fromFiles }, this.#roundsHost())
@@ -137,6 +139,11 @@ export class GroupCommit {
     this.#rounds?.drainAll()
   }
 
+  /** At a stop: nobody else wants the disk, so more files are synced at the same time. */
+  widen(maxSyncs: number): void {
+    this.#maxSyncs = Math.max(this.#maxSyncs, maxSyncs)
+  }
+
   /** Many logs are open: sooner or later the journal is wanted. */
   prepareJournal(): void {
     this.#rounds?.prepare()
@@ -195,7 +202,7 @@ export class GroupCommit {
       this.#rounds.start()
       this.#isGathering = false
     }
-    while (this.#running < this.#options.maxSyncs) {
+    while (this.#running < this.#maxSyncs) {
       const slot = this.#queue.shift()
       if (slot === undefined) return
       this.#running++

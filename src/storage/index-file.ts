@@ -37,6 +37,11 @@ export class IndexFile {
     return this.#found
   }
 
+  /** It has no entry, in the file or in memory. */
+  get isUnused(): boolean {
+    return this.#found === 0 && this.#pendingCount === 0
+  }
+
   get entries(): number {
     return this.#inFile + this.#pendingCount
   }
@@ -82,6 +87,12 @@ export class IndexFile {
     this.file.acquire()
     this.file.release()
     this.flush()
+  }
+
+  /** Forgets every entry of a file that is not there. */
+  forget(): void {
+    this.#pendingCount = 0
+    this.#found = 0
   }
 
   /** Forgets every entry, whatever the file holds. */

@@ -60,7 +60,7 @@ interface ReplayDeps {
 const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024
 const MAX_METADATA_BYTES = 1024
 const DAMAGED_SUFFIX = '.damaged'
-const PARALLEL = 4
+const PARALLEL = 16
 const NOTHING: Replayed = { acknowledged: new Map(), isKept: false }
 
 /** Null when there is no journal. Throws what the disk says. */

@@ -334,7 +334,7 @@ async function recover(deps: LoadDeps, options: Loading, bases: readonly number[
   const state = { producers, epochs }
   await foldFrom(deps, options, segments.slice(0, fromIndex), state, snapshot?.endOffset ?? 0, from.baseOffset)
   const acknowledgedOffset = Math.max(options.acknowledgedOffset ?? 0, options.recoveryPoint)
-  const how = { ...options, fromIndex, acknowledgedOffset, areEpochsKnown: found !== null }
+  const how = { ...options, fromIndex, acknowledgedOffset, areEpochsKnown: found !== null, isOnly: segments.length === 1 }
   const recovered = await recoverSegments(deps, segments, state, how)
   const active = recovered.segments[recovered.segments.length - 1] as Segment
   if (active.nextOffset < acknowledgedOffset) {

@@ -78,20 +78,20 @@ export class LogFolder {
     return this.#isThere ? null : this.#make()
   }
 
-  /** Makes all names in it durable, and before them its own and the topic that it belongs to. */
+  /** Makes all names in it durable, and with the first of them its own and the topic that it belongs to. */
   async sync(): Promise<void> {
     if (!this.#isDurable) {
-      await Promise.all([syncTopicId(this.#disk, this.path), this.#parent.sync()])
+      await Promise.all([syncTopicId(this.#disk, this.path), this.#parent.sync(), this.#disk.syncDirectory(this.path)])
       this.#isDurable = true
-    }
-    await this.#disk.syncDirectory(this.path)
+    } else await this.#disk.syncDirectory(this.path)
   }
 
   async #make(): Promise<void> {
     await this.#disk.makeDirectory(this.path)
     try {
       this.#failpoint('log.folder.made')
-      const file = this.#disk.openNow(`${this.path}/${PARTITION_METADATA_FILE}`, 'write')
+      // Where a thousand are made at once, new names wait for each other inside the system: not on the event loop.
+      const file = await this.#disk.open(`${this.path}/${PARTITION_METADATA_FILE}`, 'write')
       try {
         file.writeNow([encodePartitionMetadata(this.#topicId)], 0)
       } finally {

@@ -100,8 +100,10 @@ const DEFAULTS = {
 const JOURNAL_FROM_LOGS = 64
 /** So long after a folder was made the recovery points are saved, with those of all that were made meanwhile. */
 const EARLY_SAVE_MS = 1000
-/** Logs that are opened, or closed, at the same time. */
+/** Logs that are opened at the same time. */
 const PARALLEL = 16
+/** Logs that are closed, and files that are synced, at the same time at the stop; the disk has its own limit. */
+const PARALLEL_STOP = 64
 const MAX_LOCK_BYTES = 4096
 /** A change of the metadata and the folder that it may make have room in this. */
 const MIN_ROOM_BYTES = 128 * 1024
@@ -431,7 +433,8 @@ export class LogManager implements Resource {
     // Logs that were not opened since a power cut may have torn ends; a marker would say that they have none.
     const isRecovered = this.#isRecovered || (await this.#areAllOpen().catch(() => false))
     let isSynced = true
-    const slots = new Semaphore(PARALLEL)
+    this.deps.commit.widen(PARALLEL_STOP)
+    const slots = new Semaphore(PARALLEL_STOP)
     const closeOne = async (log: PartitionLog) => {
       try {
         await log.close()

@@ -622,7 +622,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#producers = loaded.producers
     this.#epochs = loaded.epochs
     this.compaction.restart(loaded.compaction)
-    this.#epochKeeper.restart()
+    this.#epochKeeper.restart(this.#folder.isThere)
     this.#cuts = loaded.cuts
     this.#recoveryCap = Number.POSITIVE_INFINITY
     this.#isChanged = this.#folder.isThere
@@ -673,13 +673,16 @@ export class PartitionLog implements Log, ReadableLog {
     await this.#upkeep.finishRest()
     const active = this.#active
     const isSummaryEnough = isSmall(this.#segments, this.#producers)
+    if (isSummaryEnough) {
+      active.leaveIndexes()
+      await this.#epochKeeper.leave()
+      return
+    }
     if (active.sizeBytes > 0) {
       active.finishTimeIndex()
-      if (isSummaryEnough) active.leaveIndexes()
-      else await active.syncIndexes()
+      await active.syncIndexes()
     }
     await this.#epochKeeper.settle()
-    if (isSummaryEnough) return
     if (this.#logEnd > 0) await writeProducerSnapshot(this.#deps.disk, this.folder, this.#logEnd, this.#producers.entries())
     await this.#deps.disk.syncDirectory(this.folder)
   }

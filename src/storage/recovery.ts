@@ -25,6 +25,8 @@ export interface CutReport {
 export interface RecoverOptions {
   /** Base of the first segment to verify. */
   readonly fromIndex: number
+  /** The log has one segment. */
+  readonly isOnly: boolean
   /** Below it compaction may have left holes. */
   readonly holesBelow: number
   /** Everything below was synced and acknowledged: a fault there is damage, never a torn tail. */
@@ -80,8 +82,9 @@ async function recoverSegment(
   state: { producers: ProducerState; epochs: EpochCache },
   options: RecoverOptions,
 ): Promise<CutReport | null> {
-  const indexedOffset = next === null && !options.hadPowerCut ? lastIndexed(segment) : -1
-  await resetIndexes(segment)
+  const hasIndex = deps.disk.statNow(segment.index.store.file.path) !== null
+  const indexedOffset = next === null && !options.hadPowerCut && hasIndex ? lastIndexed(segment) : -1
+  await resetIndexes(deps.disk, segment, options.isOnly)
   deps.failpoint('recovery.indexes-reset')
   const file = segment.log.acquire()
   try {
@@ -120,12 +123,18 @@ async function recoverSegment(
     if (rebuild.rewritePosition !== null) await rewrite(file, deps.pool, rebuild.rewritePosition, segment.writtenBytes)
     segment.finishTimeIndexWhenClosed(next !== null && cut === null)
     await file.datasync()
-    await segment.syncIndexes()
+    await syncIndexes(segment, options.isOnly)
     deps.failpoint('recovery.segment-synced')
     return cut
   } finally {
     segment.log.release()
   }
+}
+
+/** An only segment without entries has no index files: recovery makes them when there is something to say. */
+async function syncIndexes(segment: Segment, isOnly: boolean): Promise<void> {
+  if (isOnly && segment.index.store.isUnused && segment.timeIndex.store.isUnused) await segment.txnIndex.sync()
+  else await segment.syncIndexes()
 }
 
 /** A closed segment must reach up to the next one's first offset. */
@@ -206,9 +215,12 @@ function warnOfShortLog(log: Logger, file: string, endOffset: number, indexedOff
   log.error('storage.log_short', text, { file, fromOffset: endOffset, toOffset: indexedOffset })
 }
 
-async function resetIndexes(segment: Segment): Promise<void> {
-  await segment.index.store.reset()
-  await segment.timeIndex.reset()
+/** Files that are not there are not made where there is one segment: a small log does without. */
+async function resetIndexes(disk: Disk, segment: Segment, isOnly: boolean): Promise<void> {
+  if (isOnly && disk.statNow(segment.index.store.file.path) === null) segment.index.store.forget()
+  else await segment.index.store.reset()
+  if (isOnly && disk.statNow(segment.timeIndex.store.file.path) === null) segment.timeIndex.forget()
+  else await segment.timeIndex.reset()
   await segment.txnIndex.reset()
 }
 

@@ -178,8 +178,10 @@ export class Segment implements SegmentShape {
     this.areNamesDurable = true
   }
 
-  /** Writes all that indexes have in memory, without a sync. */
+  /** Writes all that indexes have in memory, without a sync. Those that have nothing are not made. */
   leaveIndexes(): void {
+    if (this.index.store.isUnused && this.timeIndex.store.isUnused) return
+    if (this.sizeBytes > 0) this.finishTimeIndex()
     this.index.store.leave()
     this.timeIndex.store.leave()
   }

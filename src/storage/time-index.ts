@@ -58,6 +58,12 @@ export class TimeIndex {
     }))
   }
 
+  /** Forgets every entry of a file that is not there. */
+  forget(): void {
+    this.store.forget()
+    this.#lastTimestampMs = -1
+  }
+
   /** Forgets every entry. */
   async reset(): Promise<void> {
     await this.store.reset()

@@ -3,6 +3,7 @@ import { MoonMQError } from '../core/errors.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
+import { SMALL_LOG_BYTES } from './clean-logs.ts'
 import { COMPACTION_NOTE_FILE, readCompactionNote } from './compaction/note.ts'
 import { isCompactionLeftover, parseSwapFileName, type Swap, swapFileName } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
@@ -179,6 +180,7 @@ class PartitionCheck {
         holesBelow: this.#holesBelow,
         logName,
         isLast: index === this.#bases.length - 1,
+        isOnly: this.#bases.length === 1,
         wasClean: this.#wasClean,
         recoveryPoint: this.#recoveryPoint,
         minEpoch: this.#lastEpoch,
@@ -261,7 +263,9 @@ class PartitionCheck {
       return
     }
     if (stored === null) {
-      if (this.#epochs.entries.length > 0) findings.add(!this.#wasClean, file, null, 'the file is missing')
+      // A stop leaves the first one of a small log to its summary, and to recovery.
+      const isSpared = this.#bases.length === 1 && this.#totals.bytes <= SMALL_LOG_BYTES
+      if (this.#epochs.entries.length > 0 && !isSpared) findings.add(!this.#wasClean, file, null, 'the file is missing')
       return
     }
     for (const { leaderEpoch, startOffset } of this.#epochs.entries) {

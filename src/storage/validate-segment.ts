@@ -6,6 +6,7 @@ import { type Codecs, codecName } from '../record/compression.ts'
 import { recordsSection, validateRecords } from '../record/record.ts'
 import type { BatchRules } from './batch-rules.ts'
 import type { BufferPool } from './buffer-pool.ts'
+import { SMALL_LOG_BYTES } from './clean-logs.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import { type SegmentFileKind, segmentFileName } from './files.ts'
 import { type CompletedTransaction, type ProducerState, readEndTransaction } from './producer-state.ts'
@@ -32,6 +33,7 @@ export interface SegmentCheckOptions {
   /** Below it compaction may have left holes. */
   readonly holesBelow: number
   readonly isLast: boolean
+  readonly isOnly: boolean
   /** The last stop was clean, so the indexes are ended. */
   readonly wasClean: boolean
   /** Everything below was synced; a start after an unclean stop makes the indexes of segments that reach beyond it anew. */
@@ -203,15 +205,21 @@ class SegmentWalk {
     if (this.#hasHole) return
     const { isLast, wasClean } = this.#options
     this.#offsetCheck.finish()
-    this.#timeCheck.finish(wasClean || !isLast)
-    if (this.#indexes.offset === null) this.#reportIndex('index', { position: 0, reason: 'the file is missing' })
+    // The summary of the stop, or recovery, stands in for the indexes of a small log.
+    const isSpared = this.#options.isOnly && this.#bytes <= SMALL_LOG_BYTES
+    this.#timeCheck.finish((wasClean || !isLast) && !isSpared)
+    if (this.#indexes.offset === null) this.#reportMissing('index', isSpared)
     else this.#reportIndex('index', this.#offsetCheck.fault)
-    if (this.#indexes.time === null) this.#reportIndex('timeindex', { position: 0, reason: 'the file is missing' })
+    if (this.#indexes.time === null) this.#reportMissing('timeindex', isSpared)
     else this.#reportIndex('timeindex', this.#timeCheck.fault)
     const { baseOffset, scannedFrom } = this.#options
     // Compaction takes batches of a transaction whose marker, and whose entry, lie in a later segment.
     const place = { file: this.#name('txnindex'), baseOffset, scannedFrom: Math.max(scannedFrom, this.#options.holesBelow) }
     this.#reportIndex('txnindex', checkTxnIndex(this.#indexes.txn ?? Buffer.alloc(0), place, this.#aborted))
+  }
+
+  #reportMissing(kind: SegmentFileKind, isSpared: boolean): void {
+    if (!isSpared) this.#reportIndex(kind, { position: 0, reason: 'the file is missing' })
   }
 
   #reportIndex(kind: SegmentFileKind, fault: IndexFault | null): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readInt64 } from '../../src/core/int64.ts'
 import { readBatchHeader, verifyBatchCrc } from '../../src/record/batch.ts'
+import { SMALL_LOG_BYTES } from '../../src/storage/clean-logs.ts'
 import { parseSegmentFileName, segmentFileName } from '../../src/storage/files.ts'
 
 /** Batches of the segments of one partition by a full scan, checked for density and checksums. */
@@ -46,7 +47,10 @@ export function checkIndexes(files: ReadonlyMap<string, Buffer>, folder: string,
     }
     const { index, timeIndex } = expectedIndexes(batches, base, indexIntervalBytes)
     assert.deepEqual(readIndex(file('index')), index, `index of ${base}`)
-    checkTimeIndex(readTimeIndex(file('timeindex')), timeIndex, batches, base)
+    const found = readTimeIndex(file('timeindex'))
+    // A small log without an entry is left without indexes: the stop's summary, or recovery, stands in for them.
+    const isSpared = bases.length === 1 && file('log').length <= SMALL_LOG_BYTES && index.length === 0 && found.length === 0
+    if (!isSpared) checkTimeIndex(found, timeIndex, batches, base)
     all.push(...batches)
   }
   return all
