@@ -86,11 +86,14 @@ test('a folder of MoonMQ under a topic of Kafka: Kafka serves it record for reco
   await writeStoredFolder(data)
   await using kafka = await RealKafka.format(join(root, 'kafka-receives'), libraries)
   await kafka.start()
-  const topics = ['orders', 'payments', 'stamped']
+  const topics = ['orders', 'payments', 'stamped', 'latest']
   const admin = kafka.client.admin()
   await admin.connect()
-  const configEntries = [{ name: 'retention.ms', value: '-1' }]
-  await admin.createTopics({ topics: topics.map((topic) => ({ topic, numPartitions: 1, replicationFactor: 1, configEntries })) })
+  const retention = { name: 'retention.ms', value: '-1' }
+  const entriesOf = (topic: string) => (topic === 'latest' ? [retention, { name: 'cleanup.policy', value: 'compact' }] : [retention])
+  await admin.createTopics({
+    topics: topics.map((topic) => ({ topic, numPartitions: 1, replicationFactor: 1, configEntries: entriesOf(topic) })),
+  })
   await admin.disconnect()
   await kafka.stop()
   for (const topic of topics) {

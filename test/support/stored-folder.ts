@@ -1,4 +1,6 @@
+import assert from 'node:assert/strict'
 import { SystemClock } from '../../src/core/clock.ts'
+import { NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { METADATA_TOPIC_ID, newUuid } from '../../src/core/uuid.ts'
@@ -12,6 +14,7 @@ import { type BatchOptions, buildBatch, type NewRecord } from '../../src/record/
 import { CODEC, Codecs } from '../../src/record/compression.ts'
 import { buildEndTxnMarker } from '../../src/record/control.ts'
 import { encodeCoordinatorKey, encodeCoordinatorValue } from '../../src/schema/records.ts'
+import { Cleaner } from '../../src/storage/compaction/cleaner.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import type { LogConfig } from '../../src/storage/types.ts'
@@ -35,6 +38,7 @@ export async function writeStoredFolder(dataFolder: string): Promise<void> {
   await writeOrders(await open('dense', { segmentBytes: 60_000, indexIntervalBytes: 0 }), codecs)
   await writeOrders(await open('stamped', { timestampType: 'LogAppendTime', indexIntervalBytes: 500 }), codecs)
   await writeTransactions(await open('payments', { segmentBytes: 3000, indexIntervalBytes: 100 }))
+  await writeCompacted(manager, await open('latest', COMPACTED), codecs)
   await open('empty')
   await writeOffsets(await open('__consumer_offsets', { segmentBytes: 5000, indexIntervalBytes: 200 }))
   await writeTransactionState(await open('__transaction_state', { indexIntervalBytes: 200 }))
@@ -61,6 +65,23 @@ export async function writeStoredFolder(dataFolder: string): Promise<void> {
   await metadata.change((image) => deleteTopic(image, 'gone'))
   await metadata.close()
   await manager.close()
+}
+
+const COMPACTED = { segmentBytes: 15_000, indexIntervalBytes: 500, isDeleted: false, isCompacted: true, minCleanableDirtyRatio: 0.01 }
+
+/** Most of what was written is gone, and the offsets of the rest are what they were. */
+async function writeCompacted(manager: LogManager, log: PartitionLog, codecs: Codecs): Promise<void> {
+  await writeOrders(log, codecs)
+  await log.rollIdle()
+  await log.idle()
+  await manager.checkpoint()
+  const cleaner = new Cleaner({ logs: manager, clock: new SystemClock(), log: SILENT, metrics: NO_METRICS }, () => ({
+    isEnabled: true,
+    keyBudgetBytes: 1024 * 1024,
+    maxBytesPerSecond: Number.POSITIVE_INFINITY,
+  }))
+  await cleaner.run(new AbortController().signal)
+  assert.equal(log.compaction.note.cleanedOffset, log.logEndOffset)
 }
 
 async function append(log: PartitionLog, batch: Buffer): Promise<void> {
