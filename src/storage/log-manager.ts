@@ -323,6 +323,7 @@ export class LogManager implements Resource {
         this.#hasDamage = true
         const message = `${partitionFolderName(request)} stays offline; stop the broker and run "moonmq log repair" to see what can be done: ${error.message}`
         this.#deps.log.error('storage.damaged', message, { ...error.details })
+        this.#keepAcknowledged(request)
       }
       throw error
     }
@@ -612,6 +613,16 @@ export class LogManager implements Resource {
         })
         .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
     })
+  }
+
+  /** The journal that told of it is gone by the next start, which must not take what is left of a damaged log for all of it. */
+  #keepAcknowledged({ topicId, partition }: OpenLogRequest): void {
+    const key = offsetKey(topicId, partition)
+    const offset = this.#acknowledged.get(key) ?? 0
+    if (offset <= (this.#offsets.recoveryPoint(key) ?? 0)) return
+    this.#checkpoints
+      .run(() => this.#offsets.keep({ topicId, partition, offset }))
+      .catch((error: unknown) => this.#deps.log.warn('storage.checkpoint_failed', 'recovery points were not saved', { error }))
   }
 
   /** Somebody removed the folder of a log that was written. */
