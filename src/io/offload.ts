@@ -26,7 +26,8 @@ interface Pending {
   readonly job: OffloadJob
   readonly resolve: (result: OffloadResult) => void
   readonly reject: (error: MoonMQError) => void
-  readonly deadline: Timer
+  /** Of its wait for the thread, then of the thread's work. */
+  deadline: Timer
 }
 
 /**
@@ -85,6 +86,9 @@ export class ThreadOffload implements Offload {
     this.#idle = null
     this.#running = pending
     this.#queuedBytes -= pending.job.bytes.length
+    // What it waited behind others says nothing about how long it takes.
+    pending.deadline.cancel()
+    pending.deadline = this.#clock.setTimer(this.#options.deadlineMs, () => this.#overdue(pending), { keepAlive: true })
     // A copy of its own: what is moved to a thread is the whole memory that a view lies in.
     const own = Uint8Array.prototype.slice.call(pending.job.bytes)
     try {
@@ -140,16 +144,16 @@ export class ThreadOffload implements Offload {
   }
 
   #overdue(pending: Pending): void {
-    const error = failed(`it took more than ${this.#options.deadlineMs} ms`)
+    const { deadlineMs } = this.#options
     if (this.#running !== pending) {
       this.#queue.splice(this.#queue.indexOf(pending), 1)
       this.#queuedBytes -= pending.job.bytes.length
-      this.#fail(pending, error)
+      this.#fail(pending, failed(`it waited more than ${deadlineMs} ms for others to be inflated`))
       return
     }
-    this.#log.warn('offload.overdue', `a batch was inflated for more than ${this.#options.deadlineMs} ms; the thread is replaced`)
+    this.#log.warn('offload.overdue', `a batch was inflated for more than ${deadlineMs} ms; the thread is replaced`)
     // Owned: it never rejects.
-    void this.#endThread(error)
+    void this.#endThread(failed(`it took more than ${deadlineMs} ms`))
     this.#next()
   }
 
