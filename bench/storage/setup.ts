@@ -7,28 +7,9 @@ import { buildBatch } from '../../src/record/builder.ts'
 import { LogManager, type LogManagerOptions } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import type { LogConfig } from '../../src/storage/types.ts'
+import { LOG_CONFIG } from '../../test/support/log-config.ts'
 
-const CONFIG: LogConfig = {
-  segmentBytes: 256 * 1024 * 1024,
-  segmentMs: 604_800_000,
-  segmentJitterMs: 0,
-  indexIntervalBytes: 4096,
-  indexMaxBytes: 10 * 1024 * 1024,
-  flushMessages: 1,
-  flushMs: Number.MAX_SAFE_INTEGER,
-  maxMessageBytes: 1024 * 1024,
-  timestampType: 'CreateTime',
-  isDeleted: true,
-  isCompacted: false,
-  retentionMs: -1,
-  retentionBytes: -1,
-  fileDeleteDelayMs: 60_000,
-  deleteRetentionMs: 86_400_000,
-  minCleanableDirtyRatio: 0.5,
-  minCompactionLagMs: 0,
-  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
-  cleanerIntervalMs: 0,
-}
+const CONFIG: LogConfig = { ...LOG_CONFIG, segmentBytes: 256 * 1024 * 1024 }
 
 export function batchOf(records: number, valueBytes: number): Buffer {
   const value = Buffer.alloc(valueBytes, 'x')

@@ -122,7 +122,7 @@ test('validate: a summary with counts by kind, progress on request only', async 
   const quiet = await cli('validate', 'data')
   assert.equal(quiet.code, 1, 'the folder has no identity')
   assert.equal(quiet.err, '')
-  assert.match(quiet.out, /296 batches read in/)
+  assert.match(quiet.out, /302 batches read in/)
   assert.match(quiet.out, /problems: \d in meta\.properties/)
   const told = await cli('validate', '--data', 'data', '--progress', '--json')
   assert.match(told.err, /^\d+ % of .* __cluster_metadata-0/)

@@ -9,7 +9,8 @@ import { FixedHost } from '../../src/io/host.ts'
 import { NodeDisk } from '../../src/io/node-disk.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import { checkIndexes } from '../support/index-check.ts'
-import { appendTo, LOG_CONFIG, readAll, TOPIC_ID } from '../support/storage.ts'
+import { LOG_CONFIG } from '../support/log-config.ts'
+import { appendTo, readAll, TOPIC_ID } from '../support/storage.ts'
 
 const CONFIG = { ...LOG_CONFIG, segmentBytes: 300_000, indexIntervalBytes: 2000 }
 

@@ -8,8 +8,9 @@ import { ROOT_FILES } from '../../src/storage/checkpoint.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { checkIndexes, scanFile } from '../support/index-check.ts'
+import { LOG_CONFIG } from '../support/log-config.ts'
 import { type Simulation, simulate } from '../support/simulation.ts'
-import { appendTo, DATA_FOLDER, diskWith, filesOf, LOG_CONFIG, openHarness, readAll, store, TOPIC_ID } from '../support/storage.ts'
+import { appendTo, DATA_FOLDER, diskWith, filesOf, openHarness, readAll, store, TOPIC_ID } from '../support/storage.ts'
 
 /**
  * Cases of recovery that brokers got wrong before, each at every point where it can happen: a marker of a clean stop that outlives its

@@ -14,7 +14,7 @@ import { buildEndTxnMarker } from '../../src/record/control.ts'
 import { openIdentity } from '../../src/storage/identity.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
-import { LOG_CONFIG } from './storage.ts'
+import { LOG_CONFIG } from './log-config.ts'
 
 export const METADATA_FOLDER = '__cluster_metadata-0'
 

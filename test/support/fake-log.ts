@@ -20,28 +20,7 @@ import type {
   ReadRequest,
   TimestampOffset,
 } from '../../src/storage/types.ts'
-
-export const LOG_CONFIG: LogConfig = {
-  segmentBytes: 2 ** 30,
-  segmentMs: 2 ** 40,
-  segmentJitterMs: 0,
-  indexIntervalBytes: 4096,
-  indexMaxBytes: 10 * 2 ** 20,
-  flushMessages: 1,
-  flushMs: 2 ** 40,
-  maxMessageBytes: 1_048_588,
-  timestampType: 'CreateTime',
-  isDeleted: true,
-  isCompacted: false,
-  retentionMs: -1,
-  retentionBytes: -1,
-  fileDeleteDelayMs: 60_000,
-  deleteRetentionMs: 86_400_000,
-  minCleanableDirtyRatio: 0.5,
-  minCompactionLagMs: 0,
-  maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
-  cleanerIntervalMs: 0,
-}
+import { LOG_CONFIG } from './log-config.ts'
 
 interface StoredBatch {
   readonly bytes: Buffer

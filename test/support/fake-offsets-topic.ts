@@ -4,6 +4,7 @@ import { MoonMQError } from '../../src/core/errors.ts'
 import { ZERO_UUID } from '../../src/core/uuid.ts'
 import { assignBatch, type BatchHeader, nextOffset, readBatchHeader } from '../../src/record/batch.ts'
 import type { Appended, AppendOptions, Log, LogEvent, LogRead, LogState, ReadRequest } from '../../src/storage/types.ts'
+import { LOG_CONFIG } from './log-config.ts'
 
 /** A log in memory whose syncs end when the test says so; by default everything is durable at once. */
 export class FakeLog implements Log {
@@ -11,27 +12,7 @@ export class FakeLog implements Log {
   readonly partition: number
   readonly refusal = null
   readonly topicId = ZERO_UUID
-  readonly config = {
-    segmentBytes: 1 << 30,
-    segmentMs: 1 << 30,
-    segmentJitterMs: 0,
-    indexIntervalBytes: 4096,
-    indexMaxBytes: 1 << 20,
-    flushMessages: 1,
-    flushMs: 1000,
-    maxMessageBytes: 1 << 20,
-    timestampType: 'CreateTime' as const,
-    isDeleted: true,
-    isCompacted: false,
-    retentionMs: -1,
-    retentionBytes: -1,
-    fileDeleteDelayMs: 60_000,
-    deleteRetentionMs: 86_400_000,
-    minCleanableDirtyRatio: 0.5,
-    minCompactionLagMs: 0,
-    maxCompactionLagMs: Number.MAX_SAFE_INTEGER,
-    cleanerIntervalMs: 0,
-  }
+  readonly config = LOG_CONFIG
   readonly batches: Buffer[] = []
   state: LogState = 'online'
   logEndOffset = 0

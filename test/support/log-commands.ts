@@ -17,8 +17,9 @@ import type { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { Retention } from '../../src/storage/retention-pass.ts'
 import type { LogConfig } from '../../src/storage/types.ts'
+import { LOG_CONFIG } from './log-config.ts'
 import { LogModel, type ModelRecord } from './log-model.ts'
-import { DATA_FOLDER, LOG_CONFIG, openManager, TOPIC_ID } from './storage.ts'
+import { DATA_FOLDER, openManager, TOPIC_ID } from './storage.ts'
 
 const machine = new SystemClock()
 /** Turns of the loop without anything to do, after which only the next timer can help. */

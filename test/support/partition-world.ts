@@ -14,10 +14,11 @@ import { LogManager } from '../../src/storage/log-manager.ts'
 import type { LogConfig, LogRead } from '../../src/storage/types.ts'
 import { validateLogs } from '../../src/storage/validate.ts'
 import { checkIndexes } from './index-check.ts'
+import { LOG_CONFIG } from './log-config.ts'
 import { PartitionActors, type Process, type Stage, type WorldOptions } from './partition-actors.ts'
 import { abortedOf, PartitionModel } from './partition-model.ts'
 import type { Simulation } from './simulation.ts'
-import { DATA_FOLDER, filesOf, LOG_CONFIG } from './storage.ts'
+import { DATA_FOLDER, filesOf } from './storage.ts'
 
 type Ending = 'kill' | 'power' | 'stop' | 'stop-cut'
 

@@ -7,7 +7,8 @@ import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { Retention } from '../../src/storage/retention-pass.ts'
 import type { LogConfig } from '../../src/storage/types.ts'
-import { DATA_FOLDER, LOG_CONFIG, type RecordedLine, recordingLogger, store, TOPIC_ID } from './storage.ts'
+import { LOG_CONFIG } from './log-config.ts'
+import { DATA_FOLDER, type RecordedLine, recordingLogger, store, TOPIC_ID } from './storage.ts'
 
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS

@@ -18,7 +18,7 @@ import { Cleaner } from '../../src/storage/compaction/cleaner.ts'
 import { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import type { LogConfig } from '../../src/storage/types.ts'
-import { LOG_CONFIG } from './storage.ts'
+import { LOG_CONFIG } from './log-config.ts'
 
 /**
  * A data folder on disk as a broker leaves it after a clean stop, written through storage and metadata alone: every codec, several

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type AppendPlan, planAppend, type SegmentShape } from '../../../src/storage/append-plan.ts'
 import type { LogConfig } from '../../../src/storage/types.ts'
-import { batchOf, LOG_CONFIG } from '../../support/storage.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
+import { batchOf } from '../../support/storage.ts'
 
 const SHAPE: SegmentShape = {
   baseOffset: 100,

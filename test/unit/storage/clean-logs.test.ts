@@ -4,8 +4,9 @@ import { SystemClock } from '../../../src/core/clock.ts'
 import type { VirtualClock } from '../../../src/core/virtual-clock.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { ROOT_FILES } from '../../../src/storage/checkpoint.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
 import { SteppedClock } from '../../support/retention.ts'
-import { appendTo, DATA_FOLDER, LOG_CONFIG, openManager, type RecordedLine, readAll, store, TOPIC_ID } from '../../support/storage.ts'
+import { appendTo, DATA_FOLDER, openManager, type RecordedLine, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
 const PARTITIONS = 20
 const config = { ...LOG_CONFIG, segmentBytes: 2000, indexIntervalBytes: 100 }

@@ -2,17 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isCode } from '../../../src/core/errors.ts'
 import type { MemoryDisk } from '../../../src/io/memory-disk.ts'
-import {
-  DATA_FOLDER,
-  LOG_CONFIG,
-  LOG_FILE,
-  openHarness,
-  openManager,
-  type RecordedLine,
-  readAll,
-  store,
-  TOPIC_ID,
-} from '../../support/storage.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
+import { DATA_FOLDER, LOG_FILE, openHarness, openManager, type RecordedLine, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
 const request = { topic: 't', partition: 0, topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 }
 

@@ -8,7 +8,8 @@ import { systemError } from '../../../src/io/system-error.ts'
 import { JOURNAL_BLOCK_BYTES } from '../../../src/storage/journal-format.ts'
 import type { LogManager } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
-import { appendTo, LOG_CONFIG, openManager, readAll, TOPIC_ID } from '../../support/storage.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
+import { appendTo, openManager, readAll, TOPIC_ID } from '../../support/storage.ts'
 
 const LOGS = 6
 const ROUNDS = 9

@@ -7,7 +7,8 @@ import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { JOURNAL_BLOCK_BYTES, JOURNAL_FILE } from '../../../src/storage/journal-format.ts'
 import type { LogManager, LogManagerOptions } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
-import { appendTo, DATA_FOLDER, LOG_CONFIG, openManager, type RecordedLine, readAll, TOPIC_ID } from '../../support/storage.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
+import { appendTo, DATA_FOLDER, openManager, type RecordedLine, readAll, TOPIC_ID } from '../../support/storage.ts'
 
 const JOURNAL = `${DATA_FOLDER}/${JOURNAL_FILE}`
 const COUNT = 20

@@ -6,7 +6,8 @@ import type { Disk } from '../../../src/io/disk.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { decodePartitionMetadata, PARTITION_METADATA_FILE } from '../../../src/storage/files.ts'
 import { DirectorySyncs } from '../../../src/storage/log-folder.ts'
-import { DATA_FOLDER, LOG_CONFIG, openManager, readAll, store, TOPIC_ID } from '../../support/storage.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
+import { DATA_FOLDER, openManager, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
 const request = (partition: number) => ({ topic: 't', partition, topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 })
 

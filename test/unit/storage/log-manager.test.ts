@@ -6,10 +6,10 @@ import { SeededRandom } from '../../../src/core/random.ts'
 import { FixedHost } from '../../../src/io/host.ts'
 import type { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { LogManager } from '../../../src/storage/log-manager.ts'
+import { LOG_CONFIG } from '../../support/log-config.ts'
 import {
   appendTo,
   DATA_FOLDER,
-  LOG_CONFIG,
   LOG_FILE,
   openHarness,
   openManager,
