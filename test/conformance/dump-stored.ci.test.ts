@@ -32,8 +32,8 @@ const PLANTED: readonly (readonly [option: string, record: { key: Buffer | null;
   ['--cluster-metadata-decoder', { key: null, value: Buffer.from('0102', 'hex') }],
 ]
 
-const PLAIN = ['orders-0', 'dense-0', 'stamped-0', 'payments-0', 'empty-0']
-const ALL = [...PLAIN, '__consumer_offsets-0', '__transaction_state-0', '__cluster_metadata-0']
+const PLAIN = ['orders-0', 'dense-0', 'stamped-0', 'payments-0']
+const ALL = [...PLAIN, 'latest-0', '__consumer_offsets-0', '__transaction_state-0', '__cluster_metadata-0']
 
 function files(kind: keyof ReturnType<typeof filesOf>, folders: readonly string[] = ALL): string[] {
   return folders.flatMap((name) => filesOf(join(folder, name))[kind])
