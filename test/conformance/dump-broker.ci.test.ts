@@ -113,7 +113,8 @@ test('everything that a broker wrote is sound, stopped in order', { skip }, asyn
   assert.equal(await broker.stop(), 0)
   const { findings, files, text } = await dumpAll(broker.dataDir)
   assert.deepEqual(findings, [])
-  assert.ok(files > 30, `only ${files} files`)
+  // A log of one small segment has no indexes after a stop; those of `orders` have several.
+  assert.ok(files > 15, `only ${files} files`)
   for (const part of ['compresscodec: gzip', 'TOPIC_RECORD', 'LeaderChange', 'group-0', 'members-0']) assert.ok(text.includes(part), part)
 })
 
