@@ -1,7 +1,7 @@
 import { Broker } from '../../src/broker/broker.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
-import { NO_METRICS } from '../../src/core/counters.ts'
+import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
 import { type Failpoint, NO_FAILPOINT } from '../../src/core/failpoint.ts'
 import { type Logger, SILENT } from '../../src/core/logger.ts'
 import { SystemRandom } from '../../src/core/random.ts'
@@ -27,8 +27,12 @@ export interface DiskBroker {
 let nextPid = 1000
 
 /** Another process on the machine, which was booted again too unless `boot` says which start of it this is. */
-export function machineWith(disk: MemoryDisk, failpoint: Failpoint = NO_FAILPOINT, boot?: string): Machine {
-  const clock: Clock = new SystemClock()
+export function machineWith(
+  disk: MemoryDisk,
+  failpoint: Failpoint = NO_FAILPOINT,
+  boot?: string,
+  clock: Clock = new SystemClock(),
+): Machine {
   const pid = nextPid++
   const host = new FixedHost({ pid, bootId: boot ?? `boot-${pid}`, processes: new Map([[pid, '1']]) })
   const loader = new NodeLoader()
@@ -37,19 +41,27 @@ export function machineWith(disk: MemoryDisk, failpoint: Failpoint = NO_FAILPOIN
   return { clock, random: new SystemRandom(), disk, net: new VirtualNet({ clock }), host, offload, loader, failpoint }
 }
 
+export interface DiskBrokerOptions {
+  readonly log?: Logger
+  readonly boot?: string
+  readonly clock?: Clock
+  readonly metrics?: Metrics
+  readonly maxInflightProduceBytes?: number
+}
+
 /** Groups are loaded when it resolves. Each call is another process of another boot. */
 export async function diskBroker(
   disk: MemoryDisk,
   settings: Record<string, string> = {},
   failpoint: Failpoint = NO_FAILPOINT,
-  { log = SILENT, boot }: { log?: Logger; boot?: string } = {},
+  { log = SILENT, boot, metrics = NO_METRICS, ...options }: DiskBrokerOptions = {},
 ): Promise<DiskBroker> {
-  const machine = machineWith(disk, failpoint, boot)
+  const machine = machineWith(disk, failpoint, boot, options.clock)
   const { clock, random, offload } = machine
   const codecs = new Codecs({ loader: machine.loader })
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
-    { machine, log, metrics: NO_METRICS, codecs, onFatal: () => {} },
+    { machine, log, metrics, codecs, onFatal: () => {} },
     {
       folder: '/data',
       nodeId: 0,
@@ -69,9 +81,13 @@ export async function diskBroker(
       clock,
       random,
       log,
-      metrics: NO_METRICS,
+      metrics,
     },
-    { nodeId: 0, settings: kafka },
+    {
+      nodeId: 0,
+      settings: kafka,
+      ...(options.maxInflightProduceBytes === undefined ? {} : { maxInflightProduceBytes: options.maxInflightProduceBytes }),
+    },
   )
   await broker.loadGroups()
   return {
