@@ -11,9 +11,10 @@ import { type Measured, markdownTable } from './end-to-end/report.ts'
 import { runWorkloads, type Server, WORKLOADS } from './end-to-end/workloads.ts'
 import { KafkaRival } from './rivals/kafka.ts'
 
-const USAGE = `usage: npm run bench -- [storage [PART] | broker | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
+const USAGE = `usage: npm run bench -- [storage [PART] | broker | cold | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
 
   storage [PART]   the log alone, without a server; PART: small, bulk, many, device (default: all)
+  cold             what readers of old records cost a consumer of the newest (a broker, 2 GB of disk, no load clients)
   recovery         the first acknowledged record after kill -9 with 2 GB of log
   NAME             one of: ${Object.keys(WORKLOADS).join(', ')} (default: all)
   --kafka          measure Apache Kafka 4.4 in the same session, alternating with MoonMQ
@@ -23,8 +24,12 @@ const USAGE = `usage: npm run bench -- [storage [PART] | broker | recovery | NAM
 The load clients are C programs of the folder MOONMQ_PEERS (default ../shared/bench). gcc and librdkafka-dev build them;
 --kafka needs Java 17 and Maven as well. Load goes to 127.0.0.1 only.`
 
-/** Benchmarks that are programs of their own: they need no server. */
-const PROGRAMS: Record<string, string> = { storage: 'dist/bench/storage/main.js', broker: 'dist/bench/broker/main.js' }
+/** Benchmarks that are programs of their own and need no load clients, with their arguments. */
+const PROGRAMS: Record<string, (seconds: string, rounds: string, parts: readonly string[]) => string[]> = {
+  storage: (seconds, _rounds, parts) => ['dist/bench/storage/main.js', seconds, ...parts],
+  broker: (seconds, _rounds, parts) => ['dist/bench/broker/main.js', seconds, ...parts],
+  cold: (seconds, rounds) => ['dist/bench/end-to-end/cold-readers.js', seconds, rounds],
+}
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -43,8 +48,10 @@ async function main(): Promise<number> {
     return unknown === undefined ? 0 : 2
   }
   const program = PROGRAMS[positionals[0] ?? '']
-  if (program !== undefined)
-    return spawnSync(process.execPath, [program, values.seconds, ...positionals.slice(1)], { stdio: 'inherit' }).status ?? 1
+  if (program !== undefined) {
+    const args = program(values.seconds, values.reps, positionals.slice(1))
+    return spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1
+  }
 
   const peers = resolve(process.env['MOONMQ_PEERS'] ?? '../shared/bench')
   if (!existsSync(join(peers, 'kraw.c'))) {

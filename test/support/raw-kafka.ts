@@ -20,7 +20,8 @@ export interface RawRecord {
 export class RawKafka implements Disposable {
   readonly #socket: Socket
   readonly #waiting = new Map<number, Deferred<Buffer>>()
-  #received = Buffer.alloc(0)
+  #parts: Buffer[] = []
+  #partsBytes = 0
   #nextId = 1
   #ended: Error | null = null
 
@@ -128,13 +129,18 @@ export class RawKafka implements Disposable {
     this.#end(new Error('the connection was closed'))
   }
 
+  /** Parts of an answer are put together once, when all of it is there. */
   #take(bytes: Buffer): void {
-    this.#received = Buffer.concat([this.#received, bytes])
-    while (this.#received.length >= 4) {
-      const end = 4 + this.#received.readInt32BE(0)
-      if (this.#received.length < end) return
-      const frame = this.#received.subarray(4, end)
-      this.#received = this.#received.subarray(end)
+    this.#parts.push(bytes)
+    this.#partsBytes += bytes.length
+    while (this.#partsBytes >= 4) {
+      if ((this.#parts[0]?.length ?? 0) < 4) this.#parts = [Buffer.concat(this.#parts)]
+      const end = 4 + (this.#parts[0]?.readInt32BE(0) ?? 0)
+      if (this.#partsBytes < end) return
+      const all = this.#parts.length === 1 ? (this.#parts[0] ?? bytes) : Buffer.concat(this.#parts)
+      const frame = all.subarray(4, end)
+      this.#parts = end < all.length ? [all.subarray(end)] : []
+      this.#partsBytes = all.length - end
       const id = frame.readInt32BE(0)
       this.#waiting.get(id)?.resolve(frame)
       this.#waiting.delete(id)
