@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { loadavg, tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ const WARM_UP_S = 2
 const SLOW_BYTES_PER_S = 10_000
 /** As Kafka's consumers ask (`max.partition.fetch.bytes`). */
 const FETCH_BYTES = 1024 * 1024
-const FORGET_EVERY_MS = 250
+const FORGET = 'for file in "$0"/*.log; do dd if="$file" iflag=nocache count=0 status=none; done'
 
 interface Case {
   readonly name: string
@@ -108,11 +108,17 @@ class StoredBroker {
   }
 
   /** Needs no rights: pages that are on disk and nobody maps leave the page cache. */
-  forgetFiles(): void {
-    const folder = join(this.#folder, `${TOPIC}-0`)
-    for (const name of readdirSync(folder)) {
-      if (name.endsWith('.log')) spawnSync('dd', [`if=${join(folder, name)}`, 'iflag=nocache', 'count=0', 'status=none'])
-    }
+  async forgetFiles(): Promise<void> {
+    await once(spawn('sh', ['-c', FORGET, this.#logFolder], { stdio: 'inherit' }), 'exit')
+  }
+
+  /** The same four times a second, by another process, until it is ended. */
+  keepForgetting(): ChildProcess {
+    return spawn('sh', ['-c', `while sleep 0.25; do ${FORGET}; done`, this.#logFolder], { stdio: 'inherit' })
+  }
+
+  get #logFolder(): string {
+    return join(this.#folder, `${TOPIC}-0`)
   }
 
   cpuSeconds(): number {
@@ -251,9 +257,9 @@ function slowConsumer(address: string) {
 }
 
 async function measure(each: Case, broker: StoredBroker, other: StoredBroker, seconds: number): Promise<Outcome> {
-  broker.forgetFiles()
+  await broker.forgetFiles()
   const slow = each.slow === true ? slowConsumer(broker.address) : null
-  const timer = each.device === true ? setInterval(() => broker.forgetFiles(), FORGET_EVERY_MS) : null
+  const forgetting = each.device === true ? broker.keepForgetting() : null
   try {
     const startedMs = performance.now()
     const startedCpu = broker.cpuSeconds()
@@ -264,7 +270,7 @@ async function measure(each: Case, broker: StoredBroker, other: StoredBroker, se
     slow?.check()
     return { p50Ms: at(0.5), p99Ms: at(0.99), readMbPerS, brokerCores }
   } finally {
-    if (timer !== null) clearInterval(timer)
+    forgetting?.kill()
     slow?.stop()
   }
 }
