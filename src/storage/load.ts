@@ -105,7 +105,7 @@ async function loadSegments(
  */
 async function removeOrphans(
   deps: LoadDeps,
-  { folder, hadPowerCut }: Loading,
+  { folder, hadPowerCut, logStartOffset }: Loading,
   names: ReadonlySet<string>,
   bases: readonly number[],
 ): Promise<void> {
@@ -117,7 +117,9 @@ async function removeOrphans(
     await deps.disk.removeFile(`${folder}/${name}`)
     hasRemoved = true
     const text = `${folder}/${name} belongs to no log file and was removed`
-    if (hadPowerCut) deps.log.warn('storage.index_orphaned', text, { folder, file: name })
+    // Below the log's start they were about to go with their log file.
+    const isLeft = logStartOffset !== null && parsed.baseOffset < logStartOffset
+    if (hadPowerCut || isLeft) deps.log.warn('storage.index_orphaned', text, { folder, file: name })
     else deps.log.error('storage.index_orphaned', `${text}; what was acknowledged in that log file is gone`, { folder, file: name })
   }
   if (hasRemoved) await deps.disk.syncDirectory(folder)

@@ -47,7 +47,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 }
 
 test('every moment that only a log of its own comes to has a scenario', () => {
-  // Compaction and the journal need more of a log: `compaction/crash.test.ts`, `journal-crash.test.ts`.
+  // Compaction and the journal need more of a log: `fuzz/compaction-crash.ci.test.ts`, `journal-crash.test.ts`.
   const others = [...IN_PROCESS_ONLY].filter((name) => !name.startsWith('compaction.') && !name.startsWith('journal.'))
   assert.deepEqual(Object.keys(SCENARIOS).sort(), others.sort())
 })

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FAILPOINT_NAMES, type Failpoint, type FailpointName } from '../../../../src/core/failpoint.ts'
-import { SeededRandom } from '../../../../src/core/random.ts'
-import { MemoryDisk } from '../../../../src/io/memory-disk.ts'
-import { systemError } from '../../../../src/io/system-error.ts'
-import type { LogManager } from '../../../../src/storage/log-manager.ts'
-import type { PartitionLog } from '../../../../src/storage/partition-log.ts'
-import { validateLogs } from '../../../../src/storage/validate.ts'
-import { CODECS, COMPACTED, compact, endTransaction, MovableClock, put, readBatches, roll } from '../../../support/compaction.ts'
-import { byLane, seedOr } from '../../../support/lane.ts'
-import { DATA_FOLDER, openHarness, type RecordedLine, TOPIC_ID } from '../../../support/storage.ts'
+import { FAILPOINT_NAMES, type Failpoint, type FailpointName } from '../../src/core/failpoint.ts'
+import { SeededRandom } from '../../src/core/random.ts'
+import { MemoryDisk } from '../../src/io/memory-disk.ts'
+import { systemError } from '../../src/io/system-error.ts'
+import type { LogManager } from '../../src/storage/log-manager.ts'
+import type { PartitionLog } from '../../src/storage/partition-log.ts'
+import { validateLogs } from '../../src/storage/validate.ts'
+import { CODECS, COMPACTED, compact, endTransaction, MovableClock, put, readBatches, roll } from '../support/compaction.ts'
+import { byLane, seedOr } from '../support/lane.ts'
+import { DATA_FOLDER, openHarness, type RecordedLine, TOPIC_ID } from '../support/storage.ts'
 
 const MOMENTS = FAILPOINT_NAMES.filter((name) => name.startsWith('compaction.'))
-const ROUNDS = byLane({ quick: 2, ci: 10, full: 100 })
+const ROUNDS = byLane({ quick: 2, ci: 2, full: 100 })
 
 /** Several segments with keys written over, tombstones, transactions of both ends, and a part that was compacted before. */
 async function fill(log: PartitionLog, manager: LogManager, clock: MovableClock): Promise<void> {

@@ -8,6 +8,7 @@ import { FixedHost } from '../../src/io/host.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { SETTINGS } from '../support/failpoint-plan.ts'
 import { fillAndFree, promiseKept, STORAGE } from '../support/full-disk.ts'
+import { byLane } from '../support/lane.ts'
 import { Promises } from '../support/promises.ts'
 import { RawKafka } from '../support/raw-kafka.ts'
 
@@ -20,6 +21,9 @@ async function start(disk: MemoryDisk): Promise<EmbeddedBroker> {
   const host = new FixedHost({ pid, processes: new Map([[pid, '1']]) })
   return startBroker({ port: 0, dataDir: DATA, machine: { disk, host }, config: SETTINGS })
 }
+
+/** The quick lane takes every fourth step. */
+const isOfThisLane = (_: unknown, index: number) => index % byLane({ quick: 4, ci: 1, full: 1 }) === 0
 
 test('a volume of 16 MiB is filled: only records are refused, a topic is deleted, it goes on; a start on the full disk deletes nothing', async () => {
   let disk = new MemoryDisk({ clock: new SystemClock() }, { capacityBytes: 16 * MIB })
@@ -90,7 +94,7 @@ const STEPS: readonly { step: string; operation: DiskOperation; path: RegExp }[]
 ]
 
 describe('no space in one step: retriable errors, nothing lost, and it works again without a restart', { concurrency: 8 }, () => {
-  for (const { step, operation, path } of STEPS) {
+  for (const { step, operation, path } of STEPS.filter(isOfThisLane)) {
     it(step, async () => {
       const disk = new MemoryDisk({ clock: new SystemClock() })
       await using broker = await start(disk)
@@ -116,7 +120,7 @@ const AT_STOP: readonly { step: string; path: RegExp }[] = [
 ]
 
 describe('no space while it stops: the next start recovers', () => {
-  for (const { step, path } of AT_STOP) {
+  for (const { step, path } of AT_STOP.filter(isOfThisLane)) {
     it(step, async () => {
       const disk = new MemoryDisk({ clock: new SystemClock() })
       const promises = new Promises()
