@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { Broker } from '../broker/broker.ts'
+import type { Broker } from '../broker/broker.ts'
 import { BrokerSettings } from '../broker/settings.ts'
 import { formatAddress, parseAddress } from '../config/address.ts'
 import type { Settings } from '../config/keys.ts'
@@ -22,7 +22,7 @@ import { startCompaction } from './compaction.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
-import { ManagedLogs } from './managed-logs.ts'
+import { openBroker } from './open-broker.ts'
 import { Status } from './status.ts'
 import { VERSION } from './version.ts'
 
@@ -201,17 +201,8 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const { machine, log, metrics } = deps
   const { clock, random, offload } = machine
   const kafka = new BrokerSettings(settings.kafka)
-  const broker = await Broker.open(
-    {
-      metadata: data.metadata,
-      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
-      codecs,
-      offload,
-      clock,
-      random,
-      log,
-      metrics,
-    },
+  const broker = await openBroker(
+    { machine, data, codecs, log, metrics },
     { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend },
   )
   undo.push(() => broker.close())

@@ -1,4 +1,4 @@
-import { Broker } from '../broker/broker.ts'
+import type { Broker } from '../broker/broker.ts'
 import { INTERNAL_CONTEXT } from '../broker/context.ts'
 import { checkTopicSetting } from '../config/topic-settings.ts'
 import { NO_METRICS } from '../core/counters.ts'
@@ -20,8 +20,8 @@ import { findSourcePartitions, type ImportDeps, type ImportedLog, importLog, typ
 import { Data } from './data.ts'
 import { type GroupOffset, readDecidedCommits, readGroupOffsets } from './import-groups.ts'
 import type { Machine } from './machine.ts'
-import { ManagedLogs } from './managed-logs.ts'
 import { expectStopped, readMetadata } from './offline.ts'
+import { openBroker } from './open-broker.ts'
 
 const NODE_ID = 0
 /** For topics of which nobody knows how long their records were to be kept. */
@@ -228,20 +228,7 @@ class Target {
       },
     )
     try {
-      const { clock, random, offload } = machine
-      const broker = await Broker.open(
-        {
-          metadata: data.metadata,
-          logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
-          codecs,
-          offload,
-          clock,
-          random,
-          log,
-          metrics: NO_METRICS,
-        },
-        { nodeId: NODE_ID, settings: kafka },
-      )
+      const broker = await openBroker({ machine, data, codecs, log, metrics: NO_METRICS }, { nodeId: NODE_ID, settings: kafka })
       await broker.loadGroups()
       return new Target(data, broker)
     } catch (error) {

@@ -34,6 +34,16 @@ export function parseSegmentFileName(name: string): { readonly baseOffset: numbe
   return Number.isSafeInteger(baseOffset) ? { baseOffset, kind: match[2] as SegmentFileKind } : null
 }
 
+/** First offsets of the segments whose log file is among the names, in their order. */
+export function segmentBases(names: Iterable<string>): number[] {
+  const bases: number[] = []
+  for (const name of names) {
+    const parsed = parseSegmentFileName(name)
+    if (parsed?.kind === 'log') bases.push(parsed.baseOffset)
+  }
+  return bases
+}
+
 /** The segment file that had this name before its segment left the log; null for any other name. */
 export function parseRemovedFileName(name: string): { readonly baseOffset: number; readonly kind: SegmentFileKind } | null {
   return name.endsWith(REMOVED_SUFFIX) ? parseSegmentFileName(name.slice(0, -REMOVED_SUFFIX.length)) : null

@@ -14,6 +14,7 @@ import {
   PARTITION_METADATA_FILE,
   parsePartitionFolderName,
   parseSegmentFileName,
+  segmentBases,
   segmentFileName,
 } from './files.ts'
 import { ProducerState, readEndTransaction } from './producer-state.ts'
@@ -113,10 +114,7 @@ export async function importLog(
   source: SourcePartition,
   options: { readonly target: string | null; readonly onBytes: (bytes: number) => void },
 ): Promise<ImportedLog> {
-  const bases = (await deps.disk.list(source.folder)).flatMap((entry) => {
-    const name = parseSegmentFileName(entry.name)
-    return name?.kind === 'log' ? [name.baseOffset] : []
-  })
+  const bases = segmentBases((await deps.disk.list(source.folder)).map((entry) => entry.name))
   const run = new LogImport(deps, source, options.onBytes)
   for (const [index, base] of bases.entries()) await run.segment(base, index === bases.length - 1, options.target)
   const imported = run.result(bases)

@@ -10,9 +10,9 @@ import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts
 import {
   decodePartitionMetadata,
   PARTITION_METADATA_FILE,
-  parseSegmentFileName,
   partitionFolderName,
   REMOVED_SUFFIX,
+  segmentBases,
   segmentFileName,
 } from './files.ts'
 import {
@@ -282,13 +282,4 @@ async function replayEpochs(disk: Disk, folder: string, epochs: readonly EpochSt
     if (!isCode(error, 'DATA_DAMAGED')) throw error
   }
   if ((known[known.length - 1]?.leaderEpoch ?? -1) < newest.leaderEpoch) await writeEpochCheckpoint(disk, folder, epochs)
-}
-
-function segmentBases(names: ReadonlySet<string>): number[] {
-  const bases: number[] = []
-  for (const name of names) {
-    const parsed = parseSegmentFileName(name)
-    if (parsed?.kind === 'log') bases.push(parsed.baseOffset)
-  }
-  return bases
 }

@@ -7,7 +7,14 @@ import { COMPACTION_NOTE_FILE, type CompactionNote, loadCompactionNote, NEVER_CO
 import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
-import { decodePartitionMetadata, IN_DOUBT_FILE, PARTITION_METADATA_FILE, parseSegmentFileName, segmentFileName } from './files.ts'
+import {
+  decodePartitionMetadata,
+  IN_DOUBT_FILE,
+  PARTITION_METADATA_FILE,
+  parseSegmentFileName,
+  segmentBases,
+  segmentFileName,
+} from './files.ts'
 import { giveBackIndexes, removeLeftovers, startAfterRemoved } from './leftovers.ts'
 import type { LoadDeps, LoadedLog, Loading, LoadOptions } from './load-types.ts'
 import { syncTopicId } from './log-folder.ts'
@@ -193,16 +200,6 @@ async function findNames(deps: LoadDeps, folder: string): Promise<Set<string>> {
   const names = new Set<string>()
   for (const entry of await deps.disk.list(folder)) if (entry.kind === 'file') names.add(entry.name)
   return names
-}
-
-/** First offsets of the segments, ascending. */
-function segmentBases(names: ReadonlySet<string>): number[] {
-  const bases: number[] = []
-  for (const name of names) {
-    const parsed = parseSegmentFileName(name)
-    if (parsed?.kind === 'log') bases.push(parsed.baseOffset)
-  }
-  return bases
 }
 
 /** Those before `writableFrom` are only read: what is missing of them is not made in passing. */

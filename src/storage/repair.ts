@@ -7,7 +7,14 @@ import { writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { noHolesFrom } from './compaction/note.ts'
 import { EPOCH_CHECKPOINT_NAME } from './epoch-checkpoint.ts'
-import { encodePartitionMetadata, PARTITION_METADATA_FILE, parseSegmentFileName, partitionFolderName, segmentFileName } from './files.ts'
+import {
+  encodePartitionMetadata,
+  PARTITION_METADATA_FILE,
+  parseSegmentFileName,
+  partitionFolderName,
+  segmentBases,
+  segmentFileName,
+} from './files.ts'
 import { HandleCache } from './handles.ts'
 import { loadLog } from './load.ts'
 import type { LoadedLog } from './load-types.ts'
@@ -52,7 +59,7 @@ export async function planRepair(
 ): Promise<PartitionRepair> {
   const folder = `${options.dataFolder}/${partitionFolderName(target)}`
   const { topic, partition, topicId, maxEpoch, writesTopicId } = target
-  const bases = await segmentBases(deps.disk, folder)
+  const bases = await basesIn(deps.disk, folder)
   const holesBelow = await noHolesFrom(deps.disk, folder, bases.at(-1) ?? 0)
   const acknowledgedOffset = Math.max(target.acknowledgedOffset, target.logStart ?? 0)
   const log = await diagnoseLog(deps, { folder, bases, holesBelow, acknowledgedOffset, maxEpoch, middle: options.middle })
@@ -94,12 +101,10 @@ export async function repairPartition(
   return kept
 }
 
-async function segmentBases(disk: Disk, folder: string): Promise<number[]> {
+async function basesIn(disk: Disk, folder: string): Promise<number[]> {
   if ((await disk.stat(folder)) === null) return []
-  return (await disk.list(folder)).flatMap((entry) => {
-    const name = parseSegmentFileName(entry.name)
-    return entry.kind === 'file' && name?.kind === 'log' ? [name.baseOffset] : []
-  })
+  const files = (await disk.list(folder)).filter((entry) => entry.kind === 'file')
+  return segmentBases(files.map((entry) => entry.name))
 }
 
 /** What can be made again from the batches: the epoch checkpoint first, since without it a start reads every byte. */

@@ -13,7 +13,7 @@ import { writeStoredFolder } from '../support/stored-folder.ts'
 
 /**
  * Data goes from MoonMQ to Apache Kafka 4.4 and back as files: the Java client of Kafka reads the same records from both brokers, with
- * their offsets, timestamps, headers and keys, whether or not it asks for committed ones only. docs/MOVING.md tells the steps.
+ * their offsets, timestamps, headers and keys, whether or not it asks for committed ones only. docs/TOOLS.md tells the steps.
  */
 
 const missing = dumpToolMissing()

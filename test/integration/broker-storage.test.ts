@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Broker } from '../../src/broker/broker.ts'
+import type { Broker } from '../../src/broker/broker.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
 import { SystemClock, withDeadline } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
@@ -17,7 +17,7 @@ import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { buildBatch } from '../../src/record/builder.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { Data } from '../../src/server/data.ts'
-import { ManagedLogs } from '../../src/server/managed-logs.ts'
+import { openBroker } from '../../src/server/open-broker.ts'
 import { batchOf, contextOf, createTopic, produceOne } from '../support/fake-broker.ts'
 
 /** The broker over the real logs and the real metadata log, on a disk in memory. */
@@ -51,19 +51,7 @@ async function run(disk: MemoryDisk, boot = 'boot-1'): Promise<Running> {
       memoryTopicBytes: 16 * 1024 * 1024,
     },
   )
-  const broker = await Broker.open(
-    {
-      metadata: data.metadata,
-      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
-      codecs,
-      offload,
-      clock,
-      random,
-      log: SILENT,
-      metrics: NO_METRICS,
-    },
-    { nodeId: 0, settings: new Map() },
-  )
+  const broker = await openBroker({ machine, data, codecs, log: SILENT, metrics: NO_METRICS }, { nodeId: 0, settings: new Map() })
   await broker.loadGroups()
   let abandoned = false
   return {

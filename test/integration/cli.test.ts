@@ -1,42 +1,18 @@
 import assert from 'node:assert/strict'
-import { PassThrough, Readable } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
-import type { CliContext } from '../../src/cli/context.ts'
 import { run } from '../../src/cli/main.ts'
 import { connect } from '../../src/client/index.ts'
 import { startTestBroker } from '../../src/testing/index.ts'
+import { type CliRun, cliIn } from '../support/cli.ts'
 
-interface Ran {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
-
-/** Runs a command in this process against a broker; `input` is its standard input. */
-async function cli(address: string, argv: readonly string[], input = ''): Promise<Ran> {
-  let out = ''
-  let err = ''
-  const context: CliContext = {
-    out: (text) => {
-      out += text
-    },
-    err: (text) => {
-      err += text
-    },
-    stdin: Readable.from([input]),
-    stdinIsTerminal: false,
-    errIsTerminal: false,
-    colour: false,
-    env: { MOONMQ_BROKER: address },
-    cwd: '/',
-    signal: new AbortController().signal,
-  }
-  const code = await run(context, argv)
-  return { code, out, err }
+/** Runs a command against a broker. */
+function cli(address: string, argv: readonly string[], input = ''): Promise<CliRun> {
+  return cliIn('/', argv, { env: { MOONMQ_BROKER: address }, input })
 }
 
 /** The values that `consume --json` printed, in order. */
-function values({ out }: Ran): string[] {
+function values({ out }: CliRun): string[] {
   return out
     .split('\n')
     .filter((line) => line !== '')

@@ -8,8 +8,12 @@ export interface CliRun {
   readonly err: string
 }
 
-/** Runs a command that needs no broker in this process, as if it were called in `cwd`. */
-export async function cliIn(cwd: string, argv: readonly string[]): Promise<CliRun> {
+/** Runs a command in this process as if it were called in `cwd`; `input` is its standard input. */
+export async function cliIn(
+  cwd: string,
+  argv: readonly string[],
+  { env = {}, input = '' }: { env?: CliContext['env']; input?: string } = {},
+): Promise<CliRun> {
   let out = ''
   let err = ''
   const context: CliContext = {
@@ -19,11 +23,11 @@ export async function cliIn(cwd: string, argv: readonly string[]): Promise<CliRu
     err: (text) => {
       err += text
     },
-    stdin: Readable.from(['']),
+    stdin: Readable.from([input]),
     stdinIsTerminal: false,
     errIsTerminal: false,
     colour: false,
-    env: {},
+    env,
     cwd,
     signal: new AbortController().signal,
   }

@@ -1,4 +1,4 @@
-import { Broker } from '../../src/broker/broker.ts'
+import type { Broker } from '../../src/broker/broker.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
@@ -14,7 +14,7 @@ import { runBatchJob } from '../../src/record/batch-jobs.ts'
 import { Codecs } from '../../src/record/compression.ts'
 import { Data } from '../../src/server/data.ts'
 import type { Machine } from '../../src/server/machine.ts'
-import { ManagedLogs } from '../../src/server/managed-logs.ts'
+import { openBroker } from '../../src/server/open-broker.ts'
 
 /** The broker without its doors over the real logs, on a disk in memory whose power the test may cut. */
 export interface DiskBroker {
@@ -57,7 +57,6 @@ export async function diskBroker(
   { log = SILENT, boot, metrics = NO_METRICS, ...options }: DiskBrokerOptions = {},
 ): Promise<DiskBroker> {
   const machine = machineWith(disk, failpoint, boot, options.clock)
-  const { clock, random, offload } = machine
   const codecs = new Codecs({ loader: machine.loader })
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
@@ -72,17 +71,8 @@ export async function diskBroker(
       memoryTopicBytes: 16 * 1024 * 1024,
     },
   )
-  const broker = await Broker.open(
-    {
-      metadata: data.metadata,
-      logs: new ManagedLogs({ disk: data.logs, memory: data.memory.logs }),
-      codecs,
-      offload,
-      clock,
-      random,
-      log,
-      metrics,
-    },
+  const broker = await openBroker(
+    { machine, data, codecs, log, metrics },
     {
       nodeId: 0,
       settings: kafka,
