@@ -95,7 +95,7 @@ test('what is left is the latest of each key, at its offset', () => {
   assert.ok((left[1]?.offset ?? 0) - (left[0]?.offset ?? 0) > HOLE)
 })
 
-test('a fetch at every offset around a hole goes on behind it', async () => {
+test('O11: a fetch at every offset around a hole goes on behind it', async () => {
   using kafka = await RawKafka.connect(broker.address)
   for (const offset of fromOffsets) {
     const read: number[] = []
@@ -111,7 +111,7 @@ test('a fetch at every offset around a hole goes on behind it', async () => {
   }
 })
 
-test('kafkajs reads from every hole to the end', async () => {
+test('O11: kafkajs reads from every hole to the end', async () => {
   const consumer = kafkaClient(broker.address, 'holes').consumer({ groupId: 'kafkajs' })
   await consumer.connect()
   try {
@@ -145,7 +145,7 @@ test('kafkajs reads from every hole to the end', async () => {
   }
 })
 
-test('kcat reads from every hole to the end', { skip: hasProgram('kcat') ? false : 'kcat is not installed' }, async () => {
+test('O11: kcat reads from every hole to the end', { skip: hasProgram('kcat') ? false : 'kcat is not installed' }, async () => {
   for (const offset of fromOffsets) {
     const args = ['-b', broker.address, '-C', '-t', TOPIC, '-p', '0', '-o', String(offset), '-e', '-q', '-f', '%o\\n']
     const { code, stdout, stderr } = await run('kcat', args, { limitMs: LIMIT_MS })
@@ -154,7 +154,7 @@ test('kcat reads from every hole to the end', { skip: hasProgram('kcat') ? false
   }
 })
 
-test("Kafka's own consumer reads from every hole to the end", { skip: withoutTool ?? false }, async () => {
+test("O11: Kafka's own consumer reads from every hole to the end", { skip: withoutTool ?? false }, async () => {
   const libraries = await kafkaLibraries(pom)
   for (const offset of [1, 50_000, HOLE + 2]) {
     const expected = expectedFrom(offset)
@@ -168,7 +168,7 @@ test("Kafka's own consumer reads from every hole to the end", { skip: withoutToo
   }
 })
 
-test('the next sequence of a producer whose last record was compacted away is stored, once', async () => {
+test('O12: the next sequence of a producer whose last record was compacted away is stored, once', async () => {
   using kafka = await RawKafka.connect(broker.address)
   const send = (baseSequence: number) => kafka.produce(TOPIC, 0, [{ key: 'producer', value: 'next' }], { ...PRODUCER, baseSequence })
   assert.equal((await send(2)).errorCode, 45, 'a sequence was left out')

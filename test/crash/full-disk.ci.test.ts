@@ -8,7 +8,7 @@ const SIZE_MIB = 16
 
 for (const kind of ['tmpfs', 'ext4'] satisfies VolumeKind[]) {
   const skip = await noVolumes(kind)
-  test(`${SIZE_MIB} MiB of ${kind} are filled: only records are refused, a topic is deleted, it goes on; a start on the full disk deletes nothing`, {
+  test(`O29: ${SIZE_MIB} MiB of ${kind} are filled: only records are refused, a topic is deleted, it goes on; a start on the full disk deletes nothing`, {
     skip,
   }, async () => {
     await using volume = await SmallVolume.make(kind, SIZE_MIB)

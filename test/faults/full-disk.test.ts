@@ -25,7 +25,7 @@ async function start(disk: MemoryDisk): Promise<EmbeddedBroker> {
 /** The quick lane takes every fourth step. */
 const isOfThisLane = (_: unknown, index: number) => index % byLane({ quick: 4, ci: 1, full: 1 }) === 0
 
-test('a volume of 16 MiB is filled: only records are refused, a topic is deleted, it goes on; a start on the full disk deletes nothing', async () => {
+test('O29: a volume of 16 MiB is filled: only records are refused, a topic is deleted, it goes on; a start on the full disk deletes nothing', async () => {
   let disk = new MemoryDisk({ clock: new SystemClock() }, { capacityBytes: 16 * MIB })
   let broker = await start(disk)
   await fillAndFree({

@@ -64,7 +64,7 @@ function offsetsOf(batches: readonly StoredBatch[]): number[] {
   return batches.flatMap((batch) => batch.records.map((record) => record.offset))
 }
 
-test('a read at every offset around a hole gives the next batch at or above it, and never nothing', async () => {
+test('O11: a read at every offset around a hole gives the next batch at or above it, and never nothing', async () => {
   const { log, manager } = await holes()
   const all = await readBatches(log)
   const edges = all.flatMap(({ baseOffset, lastOffset }) => [baseOffset - 1, baseOffset, baseOffset + 1, lastOffset, lastOffset + 1])

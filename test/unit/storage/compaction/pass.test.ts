@@ -97,7 +97,7 @@ for (const codec of [0, 1, 2, 3, 4]) {
   })
 }
 
-test('a tombstone stays for delete.retention.ms from its first compaction on and then goes without new traffic', async () => {
+test('O12: a tombstone stays for delete.retention.ms from its first compaction on and then goes without new traffic', async () => {
   const clock = new MovableClock()
   const { log, manager } = await openHarness({ clock, config: { ...COMPACTED, deleteRetentionMs: 10_000 } })
   put(log, [
@@ -137,7 +137,7 @@ test('a tombstone stays for delete.retention.ms from its first compaction on and
   await manager.close()
 })
 
-test('aborted records go, and their marker after its horizon; committed ones stay with theirs', async () => {
+test('O12: aborted records go, and their marker after its horizon; committed ones stay with theirs', async () => {
   const clock = new MovableClock()
   const { log, manager } = await openHarness({ clock, config: { ...COMPACTED, deleteRetentionMs: 10_000 } })
   put(log, [{ key: 'a', value: 'before' }])
