@@ -9,6 +9,7 @@ import type { Metadata } from '../metadata/types.ts'
 import type { BatchCodecs } from '../record/batch-jobs.ts'
 import { Inflater } from '../record/inflater.ts'
 import { Cluster } from './cluster.ts'
+import { finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import { groupOptions } from './groups/group-options.ts'
 import { GroupCoordinator } from './groups/group-shell.ts'
@@ -88,6 +89,7 @@ export class Broker implements RecordPorts, Resource {
 
   /** Resolves when the logs of the image are open. A log that does not open is logged and tried again; the others serve. */
   static async open(deps: BrokerDeps, options: BrokerOptions): Promise<Broker> {
+    await finalizeDefaults(deps.metadata)
     const broker = new Broker(deps, options)
     broker.#partitions.apply(deps.metadata.image)
     await broker.#partitions.settled()

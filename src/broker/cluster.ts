@@ -1,6 +1,7 @@
 import type { Uuid } from '../core/uuid.ts'
 import type { Metadata, MetadataImage } from '../metadata/types.ts'
-import type { ClusterPort } from './ports.ts'
+import { FEATURES, featureLevel } from './features.ts'
+import type { ClusterPort, FeatureLevel } from './ports.ts'
 import type { BrokerSettings } from './settings.ts'
 
 export class Cluster implements ClusterPort {
@@ -16,6 +17,10 @@ export class Cluster implements ClusterPort {
 
   get image(): MetadataImage {
     return this.#metadata.image
+  }
+
+  get features(): readonly FeatureLevel[] {
+    return FEATURES.map(({ name, min, max }) => ({ name, min, max, level: featureLevel(this.image, name) }))
   }
 
   get clusterId(): Uuid {

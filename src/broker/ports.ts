@@ -37,6 +37,18 @@ export interface ClusterPort {
   readonly image: MetadataImage
   /** Kafka's broker settings that are in force, by dotted name. */
   readonly settings: ReadonlyMap<string, string>
+  /** Every feature with the level in force. */
+  readonly features: readonly FeatureLevel[]
+}
+
+/** A switch of the whole cluster (KIP-584). */
+export interface FeatureLevel {
+  readonly name: string
+  /** Levels that this broker can run at. */
+  readonly min: number
+  readonly max: number
+  /** 0 = switched off. */
+  readonly level: number
 }
 
 // ---- topics ---------------------------------------------------------------------------------------------------------------

@@ -204,8 +204,8 @@ export class ImageBuilder {
 
   #setFeature(fields: MetadataRecords['FeatureLevelRecord']): void {
     const features = new Map(this.#features)
-    if (fields.featureLevel === 0) features.delete(fields.name)
-    else features.set(fields.name, fields.featureLevel)
+    // Level 0 is kept: it says that a feature was switched off, where silence would bring its default back.
+    features.set(fields.name, fields.featureLevel)
     this.#features = features
   }
 

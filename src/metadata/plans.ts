@@ -4,7 +4,7 @@ import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { clusterIdRecord, configRecords, partitionRecord } from './image.ts'
 import { checkTopicName, collidingTopic, isInternalTopic } from './names.ts'
-import { CONFIG_RESOURCE, METADATA_VERSION, METADATA_VERSION_FEATURE, metadataRecord } from './records.ts'
+import { CONFIG_RESOURCE, metadataRecord } from './records.ts'
 import type { BrokerEndPoint, BrokerImage, MetadataChange, MetadataImage, MetadataRecord, PartitionImage, TopicImage } from './types.ts'
 
 /**
@@ -173,6 +173,10 @@ function leaderEpochRecord(topicId: Uuid, partition: PartitionImage): MetadataRe
   return metadataRecord('PartitionChangeRecord', { partitionId: partition.partition, topicId, leader: partition.leader })
 }
 
+/** The level of the records that are written here: the lowest that Kafka 4 reads. */
+export const METADATA_VERSION_FEATURE = 'metadata.version'
+export const METADATA_VERSION = 7
+
 export interface RegisterBrokerPlan {
   readonly nodeId: number
   readonly incarnationId: Uuid
@@ -205,6 +209,11 @@ export function registerBroker(image: MetadataImage, request: RegisterBrokerPlan
     }),
   )
   return { records, result: broker }
+}
+
+/** New levels of features, checked by the caller. */
+export function setFeatures(levels: ReadonlyMap<string, number>): MetadataRecord[] {
+  return [...levels].map(([name, featureLevel]) => metadataRecord('FeatureLevelRecord', { name, featureLevel }))
 }
 
 // ---- partitions -----------------------------------------------------------------------------------------------------------

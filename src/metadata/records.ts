@@ -24,9 +24,6 @@ const VERSIONS: Readonly<Partial<Record<MetadataRecordName, number>>> = {
   NoOpRecord: 0,
 }
 
-export const METADATA_VERSION_FEATURE = 'metadata.version'
-export const METADATA_VERSION = 7
-
 /** Kafka's ConfigResource types. */
 export const CONFIG_RESOURCE = { topic: 2, broker: 4, group: 32 } as const
 

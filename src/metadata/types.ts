@@ -51,7 +51,7 @@ export interface MetadataImage {
   readonly brokerConfigs: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** Settings of groups (resource type 32). */
   readonly groupConfigs: ReadonlyMap<string, ReadonlyMap<string, string>>
-  /** Finalized feature levels. */
+  /** Finalized feature levels; 0 = switched off, absent = never said. */
   readonly features: ReadonlyMap<string, number>
   /** First producer id of the next block. */
   readonly nextProducerId: number

@@ -11,28 +11,31 @@ const REBOOTSTRAP_REQUIRED = 129
 /** Kafka's rule for software names and versions. */
 const SOFTWARE = /^[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?$/
 const SOFTWARE_SINCE = 3
-/** Features that change what a client does, and are only told of where that is served. */
-const FEATURES_TOLD: ReadonlySet<string> = new Set(['metadata.version', 'kraft.version'])
+/** Clients of version 3 take a lowest level of 0 for a mistake (KIP-1022). */
+const LEVEL_0_SINCE = 4
 
 export const apiVersions = api<ApiVersionsRequest, ApiVersionsResponse>({
   key: 18,
   name: 'ApiVersions',
   versions: [0, 5],
-  omissions: ['The features transaction.version, group.version and share.version are not offered in this version.'],
+  omissions: [
+    'The features streams.version and eligible.leader.replicas.version do not exist here, and metadata.version has the one level 7.',
+  ],
   handle(call, request) {
     if (call.version >= SOFTWARE_SINCE && !(SOFTWARE.test(request.clientSoftwareName) && SOFTWARE.test(request.clientSoftwareVersion))) {
       return { errorCode: INVALID_REQUEST, apiKeys: [] }
     }
     if (reachedAnother(call, request)) return { errorCode: REBOOTSTRAP_REQUIRED, apiKeys: [] }
-    const { image } = call.broker.cluster
-    const features = [...image.features].filter(([name, level]) => FEATURES_TOLD.has(name) && level > 0)
+    const { image, features } = call.broker.cluster
+    const supported = features.filter(({ min }) => min > 0 || call.version >= LEVEL_0_SINCE)
+    const finalized = features.filter(({ level }) => level > 0)
     return {
       errorCode: 0,
       apiKeys: call.offer.map((range) => ({ apiKey: range.key, minVersion: range.min, maxVersion: range.max })),
       throttleTimeMs: 0,
-      supportedFeatures: features.map(([name, level]) => ({ name, minVersion: level, maxVersion: level })),
+      supportedFeatures: supported.map(({ name, min, max }) => ({ name, minVersion: min, maxVersion: max })),
       finalizedFeaturesEpoch: image.nextOffset - 1,
-      finalizedFeatures: features.map(([name, level]) => ({ name, minVersionLevel: level, maxVersionLevel: level })),
+      finalizedFeatures: finalized.map(({ name, level }) => ({ name, minVersionLevel: level, maxVersionLevel: level })),
     }
   },
   refuse: (error) => ({ errorCode: kafkaCode(error), apiKeys: [] }),

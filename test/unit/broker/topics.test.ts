@@ -74,9 +74,10 @@ describe('topics: create', () => {
 
   it('auto-creation by many at once makes one topic', async () => {
     const { broker, metadata } = await fakeBroker()
+    const before = metadata.changes
     const topics = await Promise.all(Array.from({ length: 5 }, () => broker.topics.ensure(contextOf(), 'orders')))
     assert.equal(new Set(topics.map((each) => each.id)).size, 1)
-    assert.equal(metadata.changes, 1)
+    assert.equal(metadata.changes - before, 1)
   })
 
   it('a log that does not open fails the request and is tried again later', async () => {

@@ -114,15 +114,21 @@ describeTrap(4, 'ApiVersions 3 and up', () => {
     assert.equal((await call(client, 5, { clusterId: broker.cluster.clusterId, nodeId: 0 })).errorCode, 0)
   })
 
-  it('features that need other flows are not offered (trap 14)', async () => {
+  it('features are told with their levels, from 0 only to clients that read it; one that is switched off is not finalized (trap 14)', async () => {
     const door = await testDoor()
-    const features = new Map([
-      ['transaction.version', 2],
-      ['metadata.version', 20],
-    ])
+    const features = new Map([...door.metadata.image.features, ['transaction.version', 0]] as const)
     door.metadata.image = { ...door.metadata.image, features, nextOffset: 8 }
+    const old = await call(door.connect(), 3, {})
+    assert.deepEqual(old.supportedFeatures, [{ name: 'metadata.version', minVersion: 7, maxVersion: 7 }])
     const answer = await call(door.connect(), 4, {})
-    assert.deepEqual(answer.finalizedFeatures, [{ name: 'metadata.version', minVersionLevel: 20, maxVersionLevel: 20 }])
+    assert.deepEqual(
+      answer.supportedFeatures.map(({ name, minVersion, maxVersion }) => `${name} ${minVersion}-${maxVersion}`),
+      ['group.version 0-1', 'kraft.version 0-1', 'metadata.version 7-7', 'share.version 0-2', 'transaction.version 0-2'],
+    )
+    assert.deepEqual(
+      answer.finalizedFeatures.map(({ name, maxVersionLevel }) => `${name} ${maxVersionLevel}`),
+      ['group.version 1', 'metadata.version 7', 'share.version 2'],
+    )
     assert.equal(answer.finalizedFeaturesEpoch, 7)
   })
 })
