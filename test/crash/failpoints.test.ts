@@ -9,7 +9,7 @@ import { FailpointDisk } from '../../src/io/failpoints.ts'
 import { FixedHost } from '../../src/io/host.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { systemError } from '../../src/io/system-error.ts'
-import { IN_PROCESS_ONLY, nthsOf, SETTINGS, TURNS } from '../support/failpoint-plan.ts'
+import { IN_PROCESS_ONLY, nthsOf, SETTINGS, TURNS, wayTo } from '../support/failpoint-plan.ts'
 import { byLane, seedOr } from '../support/lane.ts'
 import { Promises } from '../support/promises.ts'
 import { RawKafka } from '../support/raw-kafka.ts'
@@ -111,7 +111,8 @@ for (let round = 1; round <= ROUNDS; round++) {
     let disk = await verify(new MemoryDisk({ clock: new SystemClock() }), random, promises)
     const missed: string[] = []
     for (const name of FAILPOINT_NAMES) {
-      if (IN_PROCESS_ONLY.has(name)) continue
+      // The others: `fuzz/compaction-crash.ci.test.ts` and `journal-crash.test.ts` in memory, `upkeep-failpoints.ci.test.ts` with a process.
+      if (IN_PROCESS_ONLY.has(name) || wayTo(name) !== 'work') continue
       for (const nth of nthsOf(name)) {
         await t.test(`${name}@${nth}`, async () => {
           await tear(disk)

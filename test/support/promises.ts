@@ -26,6 +26,8 @@ export class Promises {
   /** Batches that the numbered producer had an answer for; the next one has this sequence, however often it is sent. */
   #numbered = 0
   readonly #keys = Array.from({ length: KEY_COUNT }, () => ({ sent: 0, acked: 0 }))
+  /** Written once, so that a compaction that loses a segment loses one of them. */
+  readonly #onceKeys = new Set<string>()
   #again = { state: 'gone' as 'gone' | 'creating' | 'there' | 'deleting', life: 0, acked: new Map<number, string>() }
   /** Retention takes all of it again: what stays is where it ends. */
   #shortEnd = 0
@@ -36,11 +38,11 @@ export class Promises {
 
   /** Creates what is there from the beginning. Repeats what was not answered. */
   async begin(kafka: RawKafka): Promise<void> {
-    await create(kafka, PLAIN, 2, { ...SMALL_SEGMENTS, 'cleanup.policy': 'delete' })
-    await create(kafka, NUMBERED, 1, SMALL_SEGMENTS)
-    await create(kafka, SHORT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '0' })
-    await create(kafka, CUT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '-1' })
-    await create(kafka, KEYS, 1, { ...SMALL_SEGMENTS, 'cleanup.policy': 'compact', 'min.cleanable.dirty.ratio': '0.01' })
+    await createTopic(kafka, PLAIN, 2, { ...SMALL_SEGMENTS, 'cleanup.policy': 'delete' })
+    await createTopic(kafka, NUMBERED, 1, SMALL_SEGMENTS)
+    await createTopic(kafka, SHORT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '0' })
+    await createTopic(kafka, CUT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '-1' })
+    await createTopic(kafka, KEYS, 1, { ...SMALL_SEGMENTS, 'cleanup.policy': 'compact', 'min.cleanable.dirty.ratio': '0.01' })
   }
 
   /** `turns` rounds of work. Rejects with what a request met when the broker ended. */
@@ -87,8 +89,15 @@ export class Promises {
     const key = this.#turn % KEY_COUNT
     const state = this.#keys[key] as { sent: number; acked: number }
     const value = ++state.sent
-    const { errorCode } = await kafka.produce(KEYS, 0, [{ key: `k${key}`, value: `${value} ${'.'.repeat(200)}` }])
-    if (errorCode === CODE.none) state.acked = value
+    const once = `once ${this.#turn}`
+    const records = [
+      { key: `k${key}`, value: `${value} ${'.'.repeat(200)}` },
+      { key: once, value: '1' },
+    ]
+    const { errorCode } = await kafka.produce(KEYS, 0, records)
+    if (errorCode !== CODE.none) return
+    state.acked = value
+    this.#onceKeys.add(once)
   }
 
   async #commit(kafka: RawKafka): Promise<void> {
@@ -134,7 +143,7 @@ export class Promises {
     again.state = 'creating'
     again.life++
     again.acked.clear()
-    if ((await create(kafka, AGAIN, 2, SMALL_SEGMENTS)) === CODE.storage) return
+    if ((await createTopic(kafka, AGAIN, 2, SMALL_SEGMENTS)) === CODE.storage) return
     again.state = 'there'
     const { errorCode, baseOffset } = await kafka.produce(AGAIN, 0, [{ value: `life ${again.life}` }])
     if (errorCode === CODE.none) again.acked.set(baseOffset, `life ${again.life}`)
@@ -207,6 +216,7 @@ export class Promises {
       assert.ok(number > (latest.get(key ?? '') ?? 0), `${key} goes from ${latest.get(key ?? '')} to ${number}`)
       latest.set(key ?? '', number)
     }
+    for (const once of this.#onceKeys) assert.ok(latest.has(once), `${KEYS} has no record of the key "${once}"`)
     for (const [index, { sent, acked }] of this.#keys.entries()) {
       const number = latest.get(`k${index}`) ?? 0
       assert.ok(number >= acked && number <= sent, `k${index} is ${number}, promised ${acked}, sent ${sent}`)
@@ -223,7 +233,12 @@ export class Promises {
   }
 }
 
-async function create(kafka: RawKafka, name: string, numPartitions: number, config: Readonly<Record<string, string>>): Promise<number> {
+export async function createTopic(
+  kafka: RawKafka,
+  name: string,
+  numPartitions: number,
+  config: Readonly<Record<string, string>>,
+): Promise<number> {
   const configs = Object.entries(config).map(([name, value]) => ({ name, value }))
   const answer = await kafka.request('CreateTopics', 7, {
     topics: [{ name, numPartitions, replicationFactor: 1, assignments: [], configs }],

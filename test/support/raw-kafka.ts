@@ -70,6 +70,20 @@ export class RawKafka implements Disposable {
     return { errorCode, baseOffset }
   }
 
+  /** One request with a record for each partition of a topic from the first on, acks all. */
+  async produceWide(
+    topic: string,
+    values: readonly string[],
+  ): Promise<readonly { readonly index: number; readonly errorCode: number; readonly baseOffset: number }[]> {
+    const partitionData = values.map((value, index) => ({
+      index,
+      records: buildBatch([{ key: null, value: Buffer.from(value), timestampMs: Date.now() }]),
+    }))
+    const topicData = [{ name: topic, partitionData }]
+    const answer = await this.request('Produce', 9, { transactionalId: null, acks: -1, timeoutMs: 30_000, topicData })
+    return answer.responses[0]?.partitionResponses ?? []
+  }
+
   /** Everything of a partition from its start on; throws naming the code of an answer that is an error. */
   async readAll(topic: string, partition: number): Promise<RawRecord[]> {
     const read: RawRecord[] = []
