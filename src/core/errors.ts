@@ -102,6 +102,7 @@ export const ERRORS = {
   GROUP_MEMBER_UNKNOWN: row(12, 25, 409, FINAL, 'group "{group}" does not know member "{member}"'),
   GROUP_CONFLICT: row(13, 23, 409, FINAL, '{reason}'),
   GROUP_MISSING: row(15, 69, 404, FINAL, 'group "{group}" does not exist'),
+  GROUP_KIND: row(15, 69, 404, FINAL, 'group "{group}" is not a {kind} group'),
   GROUP_NOT_EMPTY: row(16, 68, 409, FINAL, 'group "{group}" has members'),
   GROUP_ID_INVALID: row(1, 24, 400, FINAL, 'the group id is not valid: {reason}'),
   GROUP_LIMIT: row(6, 81, 429, FINAL, 'group "{group}" has reached its limit of {limit} members'),

@@ -1,20 +1,24 @@
 import { MoonMQError } from '../../core/errors.ts'
+import { groupKey, groupValue } from '../offsets/offset-records.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
 import { ClassicMember, MemberTable, NO_TICKET } from './classic-members.ts'
+import { subscriptionOf } from './classic-subscription.ts'
 import {
   type ClassicOptions,
   type ClassicState,
-  type GroupEffect,
   type GroupSnapshot,
   joinRefused,
   type MemberJoin,
   type MemberSync,
 } from './classic-types.ts'
 import { JoinBarrier } from './join-barrier.ts'
+import type { CommitClaim, GroupEffect, GroupMachine, StoredPair } from './machine.ts'
 
 const NEVER = Number.POSITIVE_INFINITY
 const NOTHING = Buffer.alloc(0)
 const MAX_GENERATION = 0x7fffffff
+/** The embedded protocol of consumers; the subscriptions of others cannot be read. */
+const CONSUMER_PROTOCOL = 'consumer'
 
 /**
  * One group of Kafka's classic protocol: members agree on a generation at a join barrier, the leader computes the assignments,
@@ -25,8 +29,9 @@ const MAX_GENERATION = 0x7fffffff
  *     ▲                 │  ▲                                              │                                 │
  *     └──nobody left────┘  └────────────── join, leave, session over, sync overdue ─────────────────────────┘
  */
-export class ClassicGroup {
+export class ClassicGroup implements GroupMachine {
   readonly group: string
+  readonly kind = 'classic'
   readonly #options: ClassicOptions
   readonly #members: MemberTable
   /** Ids given out by MEMBER_ID_REQUIRED and not used yet, with the end of their wait. */
@@ -76,6 +81,14 @@ export class ClassicGroup {
     return this.#generation
   }
 
+  get epoch(): number {
+    return this.#generation
+  }
+
+  get isVacant(): boolean {
+    return this.#state === 'Empty' && this.#pending.size === 0
+  }
+
   get protocolType(): string {
     return this.#protocolType
   }
@@ -90,10 +103,6 @@ export class ClassicGroup {
 
   get memberCount(): number {
     return this.#members.size
-  }
-
-  get pendingCount(): number {
-    return this.#pending.size
   }
 
   members(): Iterable<ClassicMember> {
@@ -114,6 +123,23 @@ export class ClassicGroup {
       leader: this.#leader,
       members: [...this.#members.all()].map((member) => member.snapshot(protocol)),
     }
+  }
+
+  takeRecords(stateChangedAtMs: number): readonly StoredPair[] {
+    return [{ key: groupKey(this.group), value: groupValue({ snapshot: this.snapshot(), stateChangedAtMs }) }]
+  }
+
+  /** While a group rebalances nothing of it may go; nor when the subscriptions of a stable one cannot be read. */
+  subscribedTopics(): ReadonlySet<string> | null {
+    if (this.#state === 'Empty') return new Set()
+    if (this.#state !== 'Stable' || this.#protocolType !== CONSUMER_PROTOCOL) return null
+    const topics = new Set<string>()
+    for (const member of this.#members.all()) {
+      const subscription = subscriptionOf(member.metadata(this.#protocol))
+      if (subscription === null) return null
+      for (const topic of subscription.topics) topics.add(topic)
+    }
+    return topics
   }
 
   // ---- join ---------------------------------------------------------------------------------------------------------------
@@ -180,7 +206,7 @@ export class ClassicGroup {
     } else {
       // A leader that joins again asks for a rebalance: what it assigns has changed.
       this.#rejoin(member, join, ticket)
-      this.#prepareRebalance(`member ${member.memberId} joined again`, nowMs)
+      this.#prepareRebalance(`member ${member.memberId} joined again${told(join.reason)}`, nowMs)
     }
   }
 
@@ -191,7 +217,7 @@ export class ClassicGroup {
     this.#members.add(member)
     if (this.#leader === null) this.#leader = memberId
     this.#barrier.joined()
-    this.#prepareRebalance(`member ${memberId} joined`, nowMs)
+    this.#prepareRebalance(`member ${memberId} joined${told(join.reason)}`, nowMs)
   }
 
   #rejoin(member: ClassicMember, join: MemberJoin, ticket: number): void {
@@ -222,7 +248,7 @@ export class ClassicGroup {
     if (this.#state !== 'Stable' || this.#members.electProtocol() !== this.#protocol) {
       member.joinTicket = ticket
       member.deadlineMs = NEVER
-      this.#prepareRebalance(`static member ${join.instanceId} came back`, nowMs)
+      this.#prepareRebalance(`static member ${join.instanceId} came back${told(join.reason)}`, nowMs)
       return
     }
     member.arm(nowMs)
@@ -390,7 +416,7 @@ export class ClassicGroup {
    * Whether a commit may be stored. In PreparingRebalance a member of the current generation may: it commits what it has processed
    * before it joins again. In CompletingRebalance its partitions may belong to another already.
    */
-  refuseCommit(memberId: string, instanceId: string | null, generation: number, nowMs: number): MoonMQError | null {
+  refuseCommit({ memberId, instanceId, epoch: generation }: CommitClaim, nowMs: number): MoonMQError | null {
     const simple = generation < 0 && memberId === '' && instanceId === null
     if (this.#members.size === 0 && generation < 0) return null
     if (simple) return new MoonMQError('GROUP_MEMBER_UNKNOWN', { group: this.group, member: '' })
@@ -407,7 +433,7 @@ export class ClassicGroup {
   }
 
   /** A static member may be named by its instance id alone. */
-  leave(memberId: string, instanceId: string | null, nowMs: number): MoonMQError | null {
+  leave(memberId: string, instanceId: string | null, nowMs: number, reason: string | null = null): MoonMQError | null {
     if (this.#pending.delete(memberId)) {
       this.#tryCompleteJoin(nowMs)
       return null
@@ -416,7 +442,7 @@ export class ClassicGroup {
     const member = byInstance ?? this.#members.resolve(memberId, instanceId)
     if (member instanceof MoonMQError) return member
     this.#remove(member)
-    this.#afterRemoval(`member ${member.memberId} left`, nowMs)
+    this.#afterRemoval(`member ${member.memberId} left${told(reason)}`, nowMs)
     return null
   }
 
@@ -451,7 +477,6 @@ export class ClassicGroup {
     }
   }
 
-  /** The earliest moment at which `tick` has something to do; Infinity when there is none. */
   nextDeadlineMs(): number {
     let next = Math.min(this.#barrier.deadlineMs, this.#syncDeadlineMs)
     for (const member of this.#members.all()) next = Math.min(next, member.deadlineMs)
@@ -459,7 +484,6 @@ export class ClassicGroup {
     return next
   }
 
-  /** Ends every wait that is over. */
   tick(nowMs: number): void {
     for (const [memberId, deadlineMs] of this.#pending) if (deadlineMs <= nowMs) this.#pending.delete(memberId)
     const expired = [...this.#members.all()].filter((member) => member.deadlineMs <= nowMs)
@@ -479,7 +503,6 @@ export class ClassicGroup {
     this.#afterRemoval(`${why}: ${members.map((member) => member.memberId).join(', ')}`, nowMs)
   }
 
-  /** The group is deleted: whoever still asks starts anew. */
   kill(reason: string): void {
     for (const member of [...this.#members.all()]) this.#remove(member)
     this.#pending.clear()
@@ -496,4 +519,9 @@ export class ClassicGroup {
   #reply(ticket: number, result: JoinedGroup): void {
     this.#effects.push({ kind: 'joined', ticket, result })
   }
+}
+
+/** A client's own words, short enough for a line of the log. */
+function told(reason: string | null): string {
+  return reason === null || reason === '' ? '' : ` (it says: ${reason.slice(0, 200)})`
 }

@@ -42,6 +42,7 @@ export class ClassicMember {
       protocols: [{ name: group.protocol ?? '', metadata: stored.subscription }],
       requireKnownMemberId: false,
       supportsSkippingAssignment: false,
+      reason: null,
     }
     const member = new ClassicMember(stored.memberId, join, true)
     member.assignment = stored.assignment

@@ -1,5 +1,5 @@
 import type { MoonMQError } from '../../core/errors.ts'
-import type { JoinedGroup, SyncedGroup } from '../ports.ts'
+import type { JoinedGroup } from '../ports.ts'
 
 /** Kafka's words for the life of a classic group. */
 export type ClassicState = 'Empty' | 'PreparingRebalance' | 'CompletingRebalance' | 'Stable' | 'Dead'
@@ -29,6 +29,8 @@ export interface MemberJoin {
   readonly rebalanceTimeoutMs: number
   readonly requireKnownMemberId: boolean
   readonly supportsSkippingAssignment: boolean
+  /** Why the client says it joins, for the log. */
+  readonly reason: string | null
 }
 
 export interface MemberSync {
@@ -61,16 +63,6 @@ export interface GroupSnapshot {
   readonly leader: string | null
   readonly members: readonly MemberSnapshot[]
 }
-
-/**
- * What the shell must do, in this order. A request that waits is known by the ticket that the shell gave it. Replies wait for
- * what was stored before them to be durable, so that no client knows a generation that a power cut can take back.
- */
-export type GroupEffect =
-  | { readonly kind: 'transition'; readonly from: ClassicState; readonly to: ClassicState; readonly reason: string }
-  | { readonly kind: 'store' }
-  | { readonly kind: 'joined'; readonly ticket: number; readonly result: JoinedGroup }
-  | { readonly kind: 'synced'; readonly ticket: number; readonly result: SyncedGroup | MoonMQError }
 
 /** The reply to a join that was refused. */
 export function joinRefused(error: MoonMQError, memberId: string): JoinedGroup {

@@ -1,11 +1,14 @@
-import type { MoonMQError } from '../../core/errors.ts'
+import { MoonMQError } from '../../core/errors.ts'
 import type { GroupDescription, GroupListing } from '../ports.ts'
-import type { ClassicGroup } from './classic-group.ts'
+import { ClassicGroup } from './classic-group.ts'
+import type { GroupMachine } from './machine.ts'
 
 const NOTHING = Buffer.alloc(0)
 
 /** Protocol, subscriptions and assignments are told of a stable group only: in any other state they are not one generation's. */
-export function describeGroup(group: ClassicGroup): GroupDescription {
+export function describeGroup(group: GroupMachine): GroupDescription {
+  if (!(group instanceof ClassicGroup))
+    return describeMissing(group.group, new MoonMQError('GROUP_KIND', { group: group.group, kind: 'classic' }))
   const stable = group.state === 'Stable'
   return {
     error: null,
@@ -25,9 +28,16 @@ export function describeGroup(group: ClassicGroup): GroupDescription {
 }
 
 export function describeMissing(group: string, error: MoonMQError): GroupDescription {
-  return { error, group, state: error.code === 'GROUP_MISSING' ? 'Dead' : '', protocolType: '', protocol: '', members: [] }
+  return {
+    error,
+    group,
+    state: error.code === 'GROUP_MISSING' || error.code === 'GROUP_KIND' ? 'Dead' : '',
+    protocolType: '',
+    protocol: '',
+    members: [],
+  }
 }
 
-export function listGroup(group: ClassicGroup): GroupListing {
-  return { group: group.group, protocolType: group.protocolType, state: group.state, kind: 'classic' }
+export function listGroup({ group, protocolType, state, kind }: GroupMachine): GroupListing {
+  return { group, protocolType, state, kind }
 }

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { OffsetStore } from '../offsets/offset-store.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
-import type { ClassicGroup } from './classic-group.ts'
+import type { GroupMachine, StoredPair } from './machine.ts'
 
 /** A join or sync whose answer is not known yet. */
 interface Parked {
@@ -18,10 +18,12 @@ const GRACE_MS = 1000
 
 /** A group with its machine, offsets, parked requests and the one timer that serves all its deadlines. */
 export class GroupEntry {
-  readonly machine: ClassicGroup
+  readonly group: string
+  /** Another one takes its place when the group goes over to another kind. */
+  machine: GroupMachine
   readonly offsets: OffsetStore
-  /** There is a record of the group itself, besides those of its offsets. */
-  stored: boolean
+  /** Keys of the records that the log holds of the group itself, besides those of its offsets, each byte a character. */
+  readonly keys = new Set<string>()
   /** Wall time of the last change of state. */
   stateChangedAtMs: number
   /** Everything that the log holds of the group is below this offset. */
@@ -32,21 +34,29 @@ export class GroupEntry {
   #timer: Timer | null = null
   #timerAtMs = Number.POSITIVE_INFINITY
 
-  constructor(machine: ClassicGroup, offsets: OffsetStore, stored: boolean, stateChangedAtMs: number) {
+  constructor(machine: GroupMachine, offsets: OffsetStore, stateChangedAtMs: number) {
+    this.group = machine.group
     this.machine = machine
     this.offsets = offsets
-    this.stored = stored
     this.stateChangedAtMs = stateChangedAtMs
-  }
-
-  get group(): string {
-    return this.machine.group
   }
 
   /** Nobody can tell that the group is there. */
   get forgettable(): boolean {
-    const { state, pendingCount } = this.machine
-    return state === 'Empty' && pendingCount === 0 && !this.stored && this.offsets.size === 0
+    return this.machine.isVacant && this.keys.size === 0 && this.offsets.size === 0
+  }
+
+  /** What the log holds of the group after these records. */
+  noteStored(pairs: readonly StoredPair[]): void {
+    for (const { key, value } of pairs) {
+      if (value === null) this.keys.delete(key.toString('latin1'))
+      else this.keys.add(key.toString('latin1'))
+    }
+  }
+
+  /** Takes everything away that the log holds of the group itself. */
+  tombstones(): StoredPair[] {
+    return [...this.keys].map((key) => ({ key: Buffer.from(key, 'latin1'), value: null }))
   }
 
   /** Members, joins and syncs in waiting. */

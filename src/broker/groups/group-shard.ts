@@ -9,12 +9,14 @@ import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { Log } from '../../storage/types.ts'
 import { type HighWatermarkOf, lagOf } from '../offsets/lag.ts'
-import { decodeOffsetsRecord, groupKey, groupValue, offsetKey, type StoredGroup } from '../offsets/offset-records.ts'
+import { offsetKey } from '../offsets/offset-records.ts'
 import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
 import { OffsetsLog, type OffsetsTopic } from '../offsets/offsets-log.ts'
 import { ClassicGroup } from './classic-group.ts'
-import { type ClassicOptions, type GroupEffect, joinRefused } from './classic-types.ts'
+import { type ClassicOptions, joinRefused } from './classic-types.ts'
 import { GroupEntry } from './group-entry.ts'
+import { GroupFold } from './group-load.ts'
+import type { GroupEffect, GroupKindRules, GroupMachine, StoredPair } from './machine.ts'
 
 export interface ShardDeps {
   readonly clock: Clock
@@ -24,6 +26,7 @@ export interface ShardDeps {
   readonly image: () => MetadataImage
   readonly metrics: Metrics
   readonly highWatermark: HighWatermarkOf
+  readonly kinds: readonly GroupKindRules[]
 }
 
 export type ShardState = 'idle' | 'loading' | 'ready' | 'failed' | 'closed'
@@ -88,53 +91,29 @@ export class GroupShard {
     const log = await this.#deps.offsetsTopic.existing(this.partition)
     if (attempt !== this.#attempt || this.#state !== 'loading') return
     if (log !== undefined) this.#adopt(log)
-    const folded = new Map<string, { offsets: OffsetStore; stored: StoredGroup | null }>()
-    let records = 0
-    if (log !== undefined) {
-      const of = (group: string) => {
-        let found = folded.get(group)
-        if (found === undefined) {
-          found = { offsets: new OffsetStore(), stored: null }
-          folded.set(group, found)
-        }
-        return found
-      }
-      const fold = (key: Buffer, value: Buffer | null) => {
-        records++
-        const record = decodeOffsetsRecord(key, value)
-        if (record?.kind === 'group') of(record.group).stored = record.value
-        else if (record?.value === null) of(record.group).offsets.delete(record.topic, record.partition)
-        else if (record !== null) of(record.group).offsets.set(record.topic, record.partition, record.value)
-      }
-      await this.#offsetsLog(log).replay(this.#deps.clock, fold, this.#stop.signal)
-    }
+    const fold = new GroupFold({ clock: this.#deps.clock, kinds: this.#deps.kinds, bare: (group) => this.#classic(group) })
+    if (log !== undefined) await fold.read(this.#offsetsLog(log), this.#stop.signal)
     if (attempt !== this.#attempt || this.#state !== 'loading') return
+    const entries = fold.entries()
     this.#state = 'ready'
-    for (const [group, { offsets, stored }] of folded) {
-      if (stored !== null || offsets.size > 0) this.#restore(group, offsets, stored)
-    }
+    for (const entry of entries) this.settle(this.add(entry))
     this.#retry.reset()
     const durationMs = Math.round(this.#deps.clock.monotonicMs() - startedMs)
-    const loaded = { partition: this.partition, groups: this.groups.size, records, durationMs }
-    if (records > 0) this.#deps.log.info('group.loaded', `groups of partition ${this.partition} loaded`, loaded)
+    const loaded = { partition: this.partition, groups: this.groups.size, records: fold.recordCount, durationMs }
+    if (fold.recordCount > 0) this.#deps.log.info('group.loaded', `groups of partition ${this.partition} loaded`, loaded)
     this.#dropStaleOffsets()
   }
 
-  #restore(group: string, offsets: OffsetStore, stored: StoredGroup | null): void {
-    const { clock } = this.#deps
-    const machine =
-      stored === null
-        ? new ClassicGroup(group, this.#options)
-        : ClassicGroup.restore(group, stored.snapshot, this.#options, clock.monotonicMs())
-    this.settle(this.#add(new GroupEntry(machine, offsets, stored !== null, stored?.stateChangedAtMs ?? clock.nowMs())))
+  #classic(group: string): ClassicGroup {
+    return new ClassicGroup(group, this.#options)
   }
 
   /** A new group without members and offsets; one that stays so goes with the next `settle`. */
-  create(group: string): GroupEntry {
-    return this.#add(new GroupEntry(new ClassicGroup(group, this.#options), new OffsetStore(), false, this.#deps.clock.nowMs()))
+  create(group: string, machine: GroupMachine = this.#classic(group)): GroupEntry {
+    return this.add(new GroupEntry(machine, new OffsetStore(), this.#deps.clock.nowMs()))
   }
 
-  #add(entry: GroupEntry): GroupEntry {
+  add(entry: GroupEntry): GroupEntry {
     this.groups.set(entry.group, entry)
     entry.offsets.watch(lagOf(entry.group, this.#deps.metrics, this.#deps.highWatermark))
     return entry
@@ -198,6 +177,33 @@ export class GroupShard {
     }
   }
 
+  /** Appends what tells of the group itself. Throws like `append`. */
+  store(entry: GroupEntry, pairs: readonly StoredPair[]): void {
+    if (pairs.length === 0) return
+    const timestampMs = this.#deps.clock.nowMs()
+    this.append(
+      entry,
+      pairs.map(({ key, value }) => ({ key, value, timestampMs })),
+    )
+    entry.noteStored(pairs)
+  }
+
+  /**
+   * Another machine goes on with the group, which keeps its offsets: what was stored of the former one goes, and what the new one
+   * stores comes, in one batch. Throws like `append`.
+   */
+  replace(entry: GroupEntry, machine: GroupMachine): void {
+    const nowMs = this.#deps.clock.nowMs()
+    const pairs = machine.takeRecords(nowMs)
+    const kept = new Set(pairs.map(({ key }) => key.toString('latin1')))
+    const gone = entry.tombstones().filter(({ key }) => !kept.has(key.toString('latin1')))
+    this.store(entry, [...gone, ...pairs])
+    entry.disarm()
+    entry.machine = machine
+    entry.stateChangedAtMs = nowMs
+    this.settle(entry)
+  }
+
   /** Undefined when everything of the group is durable; else resolves when it is, or rejects with COORDINATOR_NOT_AVAILABLE. */
   whenDurable(entry: GroupEntry): Promise<void> | undefined {
     const waiting = this.#log?.whenDurable(entry.endOffset)
@@ -223,7 +229,7 @@ export class GroupShard {
         const fields = { group: entry.group, offsets: offsets.length }
         this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, fields)
       }
-      if (entry.offsets.size === 0 && entry.machine.state === 'Empty' && entry.machine.pendingCount === 0) this.remove(entry, reason)
+      if (entry.offsets.size === 0 && entry.machine.isVacant) this.remove(entry, reason)
     } catch (error) {
       // The shard has failed; it finds the same offsets again when it loads.
       this.#deps.log.warn('group.offsets_not_deleted', `offsets of group "${entry.group}" stay for now: ${asMoonMQError(error).message}`)
@@ -232,8 +238,7 @@ export class GroupShard {
 
   /** Ends a group that has no members and no offsets. Throws like `append`. */
   remove(entry: GroupEntry, reason: string): void {
-    if (entry.stored) this.append(entry, [{ key: groupKey(entry.group), value: null, timestampMs: this.#deps.clock.nowMs() }])
-    entry.stored = false
+    this.store(entry, entry.tombstones())
     entry.machine.kill(reason)
     this.groups.delete(entry.group)
     this.settle(entry)
@@ -274,23 +279,20 @@ export class GroupShard {
           group: entry.group,
           from: effect.from,
           to: effect.to,
-          generation: entry.machine.generation,
+          generation: entry.machine.epoch,
           members: entry.machine.memberCount,
         })
         return
       case 'store':
-        this.#store(entry)
+        this.store(entry, entry.machine.takeRecords(entry.stateChangedAtMs))
+        return
+      case 'note':
+        this.#deps.log.info('group.note', `group "${entry.group}": ${effect.text}`, { group: entry.group })
         return
       case 'joined':
       case 'synced':
         this.#answer(entry, effect)
     }
-  }
-
-  #store(entry: GroupEntry): void {
-    const stored = { snapshot: entry.machine.snapshot(), stateChangedAtMs: entry.stateChangedAtMs }
-    this.append(entry, [{ key: groupKey(entry.group), value: groupValue(stored), timestampMs: this.#deps.clock.nowMs() }])
-    entry.stored = true
   }
 
   /** A refusal goes at once; anything else, in order, when the generation that it speaks of is on disk. */

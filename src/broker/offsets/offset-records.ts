@@ -1,9 +1,9 @@
 import { MoonMQError } from '../../core/errors.ts'
-import { decodeCoordinatorRecord, encodeCoordinatorKey, encodeCoordinatorValue } from '../../schema/records.ts'
+import { type AnyCoordinatorRecord, decodeCoordinatorRecord, encodeCoordinatorKey, encodeCoordinatorValue } from '../../schema/records.ts'
 import type { GroupSnapshot } from '../groups/classic-types.ts'
 import type { StoredOffset } from './offset-store.ts'
 
-/** The two kinds of record that a classic group leaves in `__consumer_offsets`, in Kafka's schemas (DESIGN D4). */
+/** What `__consumer_offsets` holds: offsets, and the records of groups; those of classic groups are written here (DESIGN D4). */
 
 /** Version 4 carries the topic's id: after a crash, an offset of a deleted topic is told from one of its successor. */
 const OFFSET_VERSION = 4
@@ -55,6 +55,9 @@ export function groupValue({ snapshot, stateChangedAtMs }: StoredGroup): Buffer 
   })
 }
 
+/** Any record that tells of a group itself, and not of its offsets. */
+export type GroupRecord = Exclude<AnyCoordinatorRecord<typeof PLACE>, { name: 'OffsetCommitKey' | 'LegacyOffsetCommitKey' }>
+
 export type OffsetsRecord =
   | {
       readonly kind: 'offset'
@@ -63,25 +66,31 @@ export type OffsetsRecord =
       readonly partition: number
       readonly value: StoredOffset | null
     }
-  | { readonly kind: 'group'; readonly group: string; readonly value: StoredGroup | null }
+  | { readonly kind: 'group'; readonly group: string; readonly record: GroupRecord }
 
-/** Null for kinds that belong to other group protocols. Copies what it keeps. Throws INVALID_RECORD. */
+/** Keys up to this number are those of offsets. */
+const LAST_OFFSET_KEY = 1
+
+/** Null for kinds of records that a later Kafka writes. Copies what it keeps. Throws INVALID_RECORD. */
 export function decodeOffsetsRecord(key: Buffer, value: Buffer | null): OffsetsRecord | null {
-  const record = decodeCoordinatorRecord(PLACE, key, value)
-  switch (record?.name) {
+  const isOffset = key.length >= 2 && key.readInt16BE(0) <= LAST_OFFSET_KEY
+  const record = decodeCoordinatorRecord(PLACE, key, isOffset || value === null ? value : Buffer.from(value))
+  if (record === undefined) return null
+  switch (record.name) {
     case 'OffsetCommitKey':
       return { kind: 'offset', ...record.key, value: record.value === null ? null : storedOffset(record.value) }
-    case 'GroupMetadataKey':
-      return { kind: 'group', group: record.key.group, value: record.value === null ? null : storedGroup(record.value) }
     case 'LegacyOffsetCommitKey':
       throw new MoonMQError('INVALID_RECORD', { reason: `group "${record.key.group}" has offsets in the format of Kafka 0.8` })
+    case 'GroupMetadataKey':
+      return { kind: 'group', group: record.key.group, record }
     default:
-      return null
+      return { kind: 'group', group: record.key.groupId, record }
   }
 }
 
-type Decoded = Exclude<ReturnType<typeof decodeCoordinatorRecord<typeof PLACE>>, undefined>
-type ValueOf<N extends Decoded['name']> = NonNullable<Extract<Decoded, { name: N }>['value']>
+type ValueOf<N extends GroupRecord['name'] | 'OffsetCommitKey'> = NonNullable<
+  Extract<AnyCoordinatorRecord<typeof PLACE>, { name: N }>['value']
+>
 
 function storedOffset(value: ValueOf<'OffsetCommitKey'>): StoredOffset {
   return {
@@ -93,7 +102,7 @@ function storedOffset(value: ValueOf<'OffsetCommitKey'>): StoredOffset {
   }
 }
 
-function storedGroup(value: ValueOf<'GroupMetadataKey'>): StoredGroup {
+export function storedGroup(value: ValueOf<'GroupMetadataKey'>): StoredGroup {
   const members = value.members.map((member) => ({
     memberId: member.memberId,
     instanceId: member.groupInstanceId,
@@ -101,8 +110,8 @@ function storedGroup(value: ValueOf<'GroupMetadataKey'>): StoredGroup {
     clientHost: member.clientHost,
     rebalanceTimeoutMs: member.rebalanceTimeout < 0 ? member.sessionTimeout : member.rebalanceTimeout,
     sessionTimeoutMs: member.sessionTimeout,
-    subscription: Buffer.from(member.subscription),
-    assignment: Buffer.from(member.assignment),
+    subscription: member.subscription,
+    assignment: member.assignment,
   }))
   const { protocolType, generation, protocol, leader } = value
   return { snapshot: { protocolType, generation, protocol, leader, members }, stateChangedAtMs: value.currentStateTimestamp }

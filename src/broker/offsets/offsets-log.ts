@@ -17,6 +17,9 @@ export interface OffsetsTopic {
   leaderEpoch(partition: number): number
 }
 
+/** Takes one record; key and value are views of memory that is given back afterwards. */
+export type FoldRecord = (key: Buffer, value: Buffer | null, timestampMs: number) => void
+
 const READ_BYTES = MIB
 
 /**
@@ -47,7 +50,7 @@ export class OffsetsLog {
    * Reads everything, in order. Goes back to the event loop between reads, so a long log does not hold up other work. Throws
    * CORRUPT_BATCH and what the log throws.
    */
-  async replay(clock: Clock, fold: (key: Buffer, value: Buffer | null) => void, signal: AbortSignal): Promise<void> {
+  async replay(clock: Clock, fold: FoldRecord, signal: AbortSignal): Promise<void> {
     const end = this.log.logEndOffset
     await this.whenDurable(end)
     let offset = this.log.logStartOffset
@@ -66,7 +69,7 @@ export class OffsetsLog {
   }
 }
 
-function replayBatches(bytes: Buffer, fold: (key: Buffer, value: Buffer | null) => void): void {
+function replayBatches(bytes: Buffer, fold: FoldRecord): void {
   let position = 0
   while (position < bytes.length) {
     const header = readBatchHeader(bytes, position)
@@ -78,7 +81,7 @@ function replayBatches(bytes: Buffer, fold: (key: Buffer, value: Buffer | null) 
       const cursor = new RecordCursor(recordsSection(bytes, position, header), header)
       while (cursor.next()) {
         const key = cursor.key()
-        if (key !== null) fold(key, cursor.value())
+        if (key !== null) fold(key, cursor.value(), cursor.timestampMs)
       }
     }
     position += header.sizeBytes

@@ -16,7 +16,7 @@ export const joinGroup = api<JoinGroupRequest, JoinGroupResponse>({
   key: 11,
   name: 'JoinGroup',
   versions: [0, 9],
-  omissions: ['The reason for joining (version 8) is not kept.'],
+  omissions: [],
   async handle(call, request) {
     const joined = await call.broker.groups.join(call.context, {
       group: request.groupId,

@@ -8,11 +8,11 @@ export const leaveGroup = api<LeaveGroupRequest, LeaveGroupResponse>({
   key: 13,
   name: 'LeaveGroup',
   versions: [0, 5],
-  omissions: ['The reason for leaving (version 5) is not kept.'],
+  omissions: [],
   async handle(call, request) {
     const several = call.version >= MEMBERS_SINCE
     const leaving = several
-      ? request.members.map(({ memberId, groupInstanceId }) => ({ memberId, instanceId: groupInstanceId }))
+      ? request.members.map(({ memberId, groupInstanceId, reason }) => ({ memberId, instanceId: groupInstanceId, reason }))
       : [{ memberId: request.memberId, instanceId: null }]
     const outcomes = await call.broker.groups.leave(call.context, { group: request.groupId, members: leaving })
     if (!several) return { throttleTimeMs: 0, errorCode: kafkaCode(outcomes[0] ?? null) }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ClassicGroup } from '../../../../src/broker/groups/classic-group.ts'
-import type { ClassicOptions, GroupEffect, MemberJoin } from '../../../../src/broker/groups/classic-types.ts'
+import type { ClassicOptions, MemberJoin } from '../../../../src/broker/groups/classic-types.ts'
+import type { GroupEffect } from '../../../../src/broker/groups/machine.ts'
 import type { JoinedGroup, SyncedGroup } from '../../../../src/broker/ports.ts'
 import { MoonMQError } from '../../../../src/core/errors.ts'
 
@@ -33,6 +34,7 @@ class Machine {
         rebalanceTimeoutMs: 5000,
         requireKnownMemberId: false,
         supportsSkippingAssignment: true,
+        reason: null,
         ...join,
       },
       ticket,
@@ -395,7 +397,8 @@ test('restored in any state, the group has the generation that its members were 
 
 test('a commit is taken from whom the group belongs to', () => {
   const m = new Machine()
-  const code = (memberId: string, generation: number) => m.group.refuseCommit(memberId, null, generation, m.nowMs)?.code ?? null
+  const code = (memberId: string, generation: number) =>
+    m.group.refuseCommit({ memberId, instanceId: null, epoch: generation, offsets: [] }, m.nowMs)?.code ?? null
   assert.equal(code('', -1), null, 'a group without members')
   m.stable('a')
   assert.equal(code('', -1), 'GROUP_MEMBER_UNKNOWN')

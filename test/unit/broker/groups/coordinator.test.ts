@@ -205,7 +205,7 @@ test('an id that is not used in time is forgotten, with the group that was made 
   const harness = await GroupHarness.open()
   const first = harness.join(new FakeConnection('a'), { requireKnownMemberId: true })
   await harness.clock.advance(10_001)
-  assert.equal(harness.coordinator.groupCount, 0)
+  assert.equal(harness.coordinator.table.groupCount, 0)
   const late = harness.join(new FakeConnection('a'), { requireKnownMemberId: true, memberId: first.value?.memberId ?? '' })
   await harness.settle()
   assert.equal(late.value?.error?.code, 'GROUP_MEMBER_UNKNOWN')
@@ -367,7 +367,7 @@ test('a group is deleted only when it is empty, for good', async () => {
   assert.equal(left, null)
   assert.deepEqual(await codes(), [null, 'GROUP_MISSING'])
   await harness.crash()
-  assert.equal(harness.coordinator.groupCount, 0)
+  assert.equal(harness.coordinator.table.groupCount, 0)
   assert.equal(await harness.committed(), null)
 })
 
@@ -394,7 +394,7 @@ test('offsets expire from when the group became empty, never under a member that
   assert.equal(await harness.committed(), 10)
   await harness.clock.advance(40_000)
   assert.equal(await harness.committed(), null)
-  assert.equal(harness.coordinator.groupCount, 0)
+  assert.equal(harness.coordinator.table.groupCount, 0)
 })
 
 test('the lag of a group is shown while it has the offset, also after a restart', async () => {

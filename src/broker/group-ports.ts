@@ -1,0 +1,137 @@
+import type { MoonMQError } from '../core/errors.ts'
+import type { RequestContext } from './context.ts'
+
+/** What the doors ask of the group coordinator (DESIGN D9). */
+
+export interface JoinGroup {
+  readonly group: string
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly protocolType: string
+  readonly protocols: readonly { readonly name: string; readonly metadata: Buffer }[]
+  readonly sessionTimeoutMs: number
+  readonly rebalanceTimeoutMs: number
+  /** Join v4+: an empty member id is answered MEMBER_ID_REQUIRED with a new id. */
+  readonly requireKnownMemberId: boolean
+  /** Join v9+: an unchanged leader may be told to skip the assignment. */
+  readonly supportsSkippingAssignment: boolean
+  readonly reason: string | null
+}
+
+export interface JoinedGroup {
+  /** MEMBER_ID_REQUIRED carries `memberId`; other errors carry the one given. */
+  readonly error: MoonMQError | null
+  readonly generation: number
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly leader: string
+  readonly skipAssignment: boolean
+  readonly memberId: string
+  /** For the leader only, else empty. */
+  readonly members: readonly { readonly memberId: string; readonly instanceId: string | null; readonly metadata: Buffer }[]
+}
+
+export interface LeaveGroup {
+  readonly group: string
+  /** A static member may be named by its instance id alone. The reason is for the log. */
+  readonly members: readonly { readonly memberId: string; readonly instanceId: string | null; readonly reason?: string | null }[]
+}
+
+export interface SyncGroup {
+  readonly group: string
+  readonly generation: number
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly assignments: ReadonlyMap<string, Buffer>
+}
+
+export interface SyncedGroup {
+  readonly protocolType: string | null
+  readonly protocol: string | null
+  readonly assignment: Buffer
+}
+
+export interface OffsetAndMetadata {
+  readonly offset: number
+  readonly leaderEpoch: number
+  readonly metadata: string
+}
+
+export interface CommitOffsets {
+  readonly group: string
+  /** −1 with an empty member id: a commit outside of membership. */
+  readonly generation: number
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly value: OffsetAndMetadata }[]
+  /** Delivery commits answer after the append, explicit ones after the sync. */
+  readonly durable: boolean
+}
+
+export interface CommittedOffset {
+  readonly topic: string
+  readonly partition: number
+  /** Null: nothing is committed. */
+  readonly value: OffsetAndMetadata | null
+}
+
+export interface GroupMemberDescription {
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly clientId: string
+  readonly clientHost: string
+  readonly metadata: Buffer
+  readonly assignment: Buffer
+}
+
+export interface GroupDescription {
+  readonly error: MoonMQError | null
+  readonly group: string
+  /** Kafka's words: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead. */
+  readonly state: string
+  readonly protocolType: string
+  readonly protocol: string
+  readonly members: readonly GroupMemberDescription[]
+}
+
+export interface GroupListing {
+  readonly group: string
+  readonly protocolType: string
+  readonly state: string
+  /** `classic`, `consumer` or `share`. */
+  readonly kind: string
+}
+
+export interface GroupPort {
+  join(context: RequestContext, request: JoinGroup): Promise<JoinedGroup>
+  sync(context: RequestContext, request: SyncGroup): Promise<SyncedGroup>
+  heartbeat(
+    context: RequestContext,
+    request: { group: string; generation: number; memberId: string; instanceId: string | null },
+  ): Promise<void>
+  /** One outcome a member, null = done. */
+  leave(context: RequestContext, request: LeaveGroup): Promise<readonly (MoonMQError | null)[]>
+  /** One outcome an offset, null = stored. */
+  commit(context: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]>
+  /** `topics` null = every offset of the group. Throws what the group as a whole is refused with. */
+  committed(
+    context: RequestContext,
+    request: {
+      group: string
+      topics: readonly { topic: string; partitions: readonly number[] }[] | null
+      memberId?: string
+      memberEpoch?: number
+    },
+  ): Promise<readonly CommittedOffset[]>
+  describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]>
+  /** `loading` when a partition of the offsets topic has not been read yet. */
+  list(
+    context: RequestContext,
+    filter: { states: readonly string[]; kinds: readonly string[] },
+  ): Promise<{ readonly groups: readonly GroupListing[]; readonly loading: boolean }>
+  delete(context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]>
+  /** Which broker coordinates this group; throws COORDINATOR_NOT_AVAILABLE. */
+  coordinator(group: string): Promise<number>
+}

@@ -1,0 +1,86 @@
+import type { Clock } from '../../core/clock.ts'
+import { decodeOffsetsRecord } from '../offsets/offset-records.ts'
+import { OffsetStore } from '../offsets/offset-store.ts'
+import type { OffsetsLog } from '../offsets/offsets-log.ts'
+import { GroupEntry } from './group-entry.ts'
+import type { GroupKindRules, GroupMachine, ReadRecord, RestoredMachine } from './machine.ts'
+
+/** What the log holds of one group: its offsets, and the latest record of each key. */
+interface Folded {
+  readonly offsets: OffsetStore
+  readonly records: Map<string, ReadRecord>
+}
+
+export interface LoadDeps {
+  readonly clock: Clock
+  readonly kinds: readonly GroupKindRules[]
+  /** A group that has offsets and nothing else. */
+  readonly bare: (group: string) => GroupMachine
+}
+
+/** The fold of one partition of `__consumer_offsets`. */
+export class GroupFold {
+  readonly #deps: LoadDeps
+  readonly #folded = new Map<string, Folded>()
+  recordCount = 0
+
+  constructor(deps: LoadDeps) {
+    this.#deps = deps
+  }
+
+  /** Reads everything, and waits until the machines of what was read can be made. Throws what the log throws, and INVALID_RECORD. */
+  async read(log: OffsetsLog, signal: AbortSignal): Promise<void> {
+    await log.replay(this.#deps.clock, (key, value, timestampMs) => this.#add(key, value, timestampMs), signal)
+    for (const { records } of this.#folded.values()) {
+      const all = [...records.values()]
+      await this.#kindOf(all)?.ready?.(all)
+    }
+  }
+
+  #add(key: Buffer, value: Buffer | null, timestampMs: number): void {
+    this.recordCount++
+    const decoded = decodeOffsetsRecord(key, value)
+    if (decoded === null) return
+    const { offsets, records } = this.#of(decoded.group)
+    if (decoded.kind === 'group') {
+      const name = key.toString('latin1')
+      if (decoded.record.value === null) records.delete(name)
+      else records.set(name, { record: decoded.record, timestampMs })
+    } else if (decoded.value === null) offsets.delete(decoded.topic, decoded.partition)
+    else offsets.set(decoded.topic, decoded.partition, decoded.value)
+  }
+
+  #of(group: string): Folded {
+    let found = this.#folded.get(group)
+    if (found === undefined) {
+      found = { offsets: new OffsetStore(), records: new Map() }
+      this.#folded.set(group, found)
+    }
+    return found
+  }
+
+  /** Records of a kind that is not known here leave the group without one. */
+  #kindOf(records: readonly ReadRecord[]): GroupKindRules | undefined {
+    return this.#deps.kinds.find(({ mark }) => records.some(({ record }) => record.name === mark))
+  }
+
+  /** Every group of which something is left. */
+  entries(): GroupEntry[] {
+    const entries: GroupEntry[] = []
+    for (const [group, { offsets, records }] of this.#folded) {
+      if (records.size === 0 && offsets.size === 0) continue
+      const { machine, stateChangedAtMs } = this.#restored(group, [...records.values()])
+      const entry = new GroupEntry(machine, offsets, stateChangedAtMs)
+      for (const key of records.keys()) entry.keys.add(key)
+      entries.push(entry)
+    }
+    return entries
+  }
+
+  #restored(group: string, records: readonly ReadRecord[]): RestoredMachine {
+    const { clock, bare } = this.#deps
+    const kind = this.#kindOf(records)
+    if (kind === undefined) return { machine: bare(group), stateChangedAtMs: clock.nowMs() }
+    return kind.restore(group, records, clock.monotonicMs())
+  }
+}

@@ -1,0 +1,99 @@
+import type { Clock } from '../../core/clock.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import type { MetadataImage } from '../../metadata/types.ts'
+import type { NewRecord } from '../../record/builder.ts'
+import type { RequestContext } from '../context.ts'
+import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
+import type { StoredOffset } from '../offsets/offset-store.ts'
+import type { CommitOffsets, CommittedOffset } from '../ports.ts'
+import type { GroupEntry } from './group-entry.ts'
+import type { GroupOptions } from './group-options.ts'
+import type { GroupShard } from './group-shard.ts'
+import type { GroupTable } from './group-table.ts'
+
+/** Offsets of groups of any kind: the machine says who may commit, what is stored is the same for all. */
+export class GroupOffsets {
+  readonly #clock: Clock
+  readonly #table: GroupTable
+  readonly #image: () => MetadataImage
+  readonly #options: GroupOptions
+
+  constructor(deps: { clock: Clock; table: GroupTable; image: () => MetadataImage }, options: GroupOptions) {
+    this.#clock = deps.clock
+    this.#table = deps.table
+    this.#image = deps.image
+    this.#options = options
+  }
+
+  async commit(_context: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]> {
+    try {
+      const shard = await this.#table.writable(request.group, true)
+      const entry = this.#committer(shard, request)
+      const outcomes = this.#store(shard, entry, request)
+      if (request.durable) await shard.whenDurable(entry)
+      return outcomes
+    } catch (error) {
+      const refusal = asMoonMQError(error)
+      if (refusal.code === 'INTERNAL') throw refusal
+      return request.offsets.map(() => refusal)
+    }
+  }
+
+  /** The group that may store what the request says. Throws what refuses it. */
+  #committer(shard: GroupShard, request: CommitOffsets): GroupEntry {
+    const { group, generation, memberId, instanceId } = request
+    const entry = shard.groups.get(group)
+    if (entry === undefined) {
+      if (generation >= 0) throw new MoonMQError('ILLEGAL_GENERATION', { group, generation })
+      return this.#table.create(shard, group)
+    }
+    const { offsets } = request
+    const refusal = entry.machine.refuseCommit({ memberId, instanceId, epoch: generation, offsets }, this.#clock.monotonicMs())
+    if (refusal !== null) throw refusal
+    return entry
+  }
+
+  #store(shard: GroupShard, entry: GroupEntry, request: CommitOffsets): (MoonMQError | null)[] {
+    const nowMs = this.#clock.nowMs()
+    const records: NewRecord[] = []
+    const accepted: { topic: string; partition: number; value: StoredOffset }[] = []
+    const outcomes = request.offsets.map(({ topic, partition, value }) => {
+      const image = this.#image().topics.get(topic)
+      if (image === undefined) return new MoonMQError('TOPIC_MISSING', { topic })
+      if (image.partitions[partition] === undefined) return new MoonMQError('PARTITION_MISSING', { topic, partition })
+      const size = Buffer.byteLength(value.metadata)
+      const limit = this.#options.offsetMetadataMaxBytes
+      if (size > limit) return new MoonMQError('OFFSET_METADATA_TOO_LARGE', { size, limit })
+      if (!Number.isSafeInteger(value.offset) || value.offset < 0) {
+        return new MoonMQError('INVALID_REQUEST', { reason: `${value.offset} is not an offset that a consumer can continue from` })
+      }
+      const { offset, leaderEpoch, metadata } = value
+      const stored: StoredOffset = { offset, leaderEpoch, metadata, commitTimestampMs: nowMs, topicId: image.id }
+      records.push({ key: offsetKey(request.group, topic, partition), value: offsetValue(stored), timestampMs: nowMs })
+      accepted.push({ topic, partition, value: stored })
+      return null
+    })
+    if (records.length > 0) {
+      shard.append(entry, records)
+      for (const { topic, partition, value } of accepted) entry.offsets.set(topic, partition, value)
+    }
+    // A group that was made for a commit of which nothing was stored, and a member that was heard from.
+    shard.settle(entry)
+    return outcomes
+  }
+
+  async committed(
+    _context: RequestContext,
+    request: { group: string; topics: readonly { topic: string; partitions: readonly number[] }[] | null },
+  ): Promise<readonly CommittedOffset[]> {
+    const { group, topics } = request
+    const pending = this.#table.ready(group, true).groups.get(group)
+    // Nobody reads an offset that a power cut can take back, nor one older than what was stored before the question.
+    if (pending !== undefined) await this.#table.ready(group, true).whenDurable(pending)
+    const offsets = this.#table.ready(group, true).groups.get(group)?.offsets
+    if (topics === null) return offsets?.entries() ?? []
+    return topics.flatMap(({ topic, partitions }) =>
+      partitions.map((partition) => ({ topic, partition, value: offsets?.get(topic, partition) ?? null })),
+    )
+  }
+}
