@@ -3,6 +3,7 @@ import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
 import { BROKER_SETTINGS, isChangeable } from '../src/config/broker-settings.ts'
 import { OTHER_VARIABLES, variableOf } from '../src/config/environment.ts'
+import { GROUP_SETTINGS, type GroupSetting } from '../src/config/group-settings.ts'
 import { type KafkaSetting, kafkaRange } from '../src/config/kafka-setting.ts'
 import { type Key, rangeOf, schemaOf } from '../src/config/key.ts'
 import { allKeys, LISTENER_FIELDS, LISTENER_PROTOCOLS_DOC, PROTOCOLS, SETTINGS } from '../src/config/keys.ts'
@@ -98,6 +99,16 @@ and never changed; \`server.storageBackend\` chooses for topics that are made wi
 | --- | --- |
 ${[...PRESETS].map(([name, values]) => `| \`${name}\` | ${[...values].map(([key, value]) => `\`${key}=${value}\``).join(', ')} |`).join('\n')}
 
+## Group settings
+
+Set for one group, which need not exist yet, with \`kafka-configs.sh --entity-type groups\` and admin clients. A change is durable when it is answered and in
+force for the next request of the group. A group without a value of its own has that of the broker setting in the last column. What the broker allows is
+bounded by its settings of the same name with \`min\` and \`max\` in it: a value beyond them is refused, and where they changed since, they win.
+
+| setting | default | accepted | what it does | broker setting |
+| --- | --- | --- | --- | --- |
+${GROUP_SETTINGS.map((row) => `${kafkaRow(row)} ${brokerCell(row)} |`).join('\n')}
+
 ## Other environment variables
 
 Any other name that starts with \`MOONMQ_\` stops the start; \`MOONMQ_TEST_\` names belong to tests.
@@ -106,6 +117,10 @@ Any other name that starts with \`MOONMQ_\` stops the start; \`MOONMQ_TEST_\` na
 | --- | --- |
 ${others.join('\n')}
 `
+}
+
+function brokerCell({ broker }: GroupSetting): string {
+  return broker === null ? '' : `\`${broker}\``
 }
 
 function brokerTable(): string {

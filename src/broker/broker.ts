@@ -33,7 +33,7 @@ import { RecordProducer } from './produce/record-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
 import { RecordDeletion } from './record-deletion.ts'
 import { Records } from './records.ts'
-import { BrokerSettings } from './settings.ts'
+import { BrokerSettings, GroupSettings } from './settings.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
@@ -81,6 +81,8 @@ export class Broker implements RecordPorts, Resource {
   readonly producers: ProducerPort
   readonly groups: GroupPort
   readonly records: RecordPort
+  /** Settings of groups of every kind, for their coordinators. */
+  readonly groupSettings: GroupSettings
   readonly #groups: GroupCoordinator
   readonly #partitions: Partitions
   readonly #produce: ProduceService
@@ -123,6 +125,7 @@ export class Broker implements RecordPorts, Resource {
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
     this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
+    this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured: options.settings })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     this.#groups = GroupCoordinator.open(
       {

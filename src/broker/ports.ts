@@ -70,7 +70,7 @@ export interface CreateTopic {
 export interface ConfigValue {
   readonly name: string
   readonly value: string | null
-  /** Kafka's ConfigSource: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default. */
+  /** Kafka's ConfigSource: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default, 6 logger, 8 group. */
   readonly source: number
   readonly readOnly: boolean
   readonly sensitive: boolean
@@ -80,7 +80,7 @@ export interface ConfigValue {
   readonly synonyms: readonly { readonly name: string; readonly value: string | null; readonly source: number }[]
 }
 
-/** A change of the settings of one topic or broker. */
+/** A change of the settings of one topic, broker or group. */
 export interface AlterConfig {
   readonly name: string
   /** One after another: the last one of a name wins. */
@@ -121,10 +121,14 @@ export interface TopicPort {
   alterConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
   /** The same for settings of this broker, or of all with the name ''. Throws INVALID_REQUEST for what a restart needs. */
   alterBrokerConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
+  /** The same for settings of a group. Throws INVALID_REQUEST without a name, CONFIG_INVALID. */
+  alterGroupConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
   /** Every topic setting with its value and where it comes from. */
   describeConfig(context: RequestContext, name: string): readonly ConfigValue[]
   /** Every broker setting likewise. */
   describeBrokerConfig(context: RequestContext): readonly ConfigValue[]
+  /** Every group setting likewise; the group need not exist. */
+  describeGroupConfig(context: RequestContext, group: string): readonly ConfigValue[]
   /** The partition for a key by the topic's `moonmq.partitioner`, or a sticky one when the key is null or empty. */
   partitionFor(topic: TopicImage, key: Buffer | null): number
 }

@@ -4,6 +4,7 @@ import { TOPIC_SETTINGS } from './topic-settings.ts'
 interface Extra {
   readonly min?: number
   readonly max?: number
+  readonly values?: readonly string[]
   readonly stored?: true
 }
 
@@ -17,7 +18,25 @@ function row(name: string, type: KafkaSetting['type'], fallback: string | number
     inForce: extra.stored !== true,
     ...(extra.min === undefined ? {} : { min: extra.min }),
     ...(extra.max === undefined ? {} : { max: extra.max }),
+    ...(extra.values === undefined ? {} : { values: extra.values }),
   }
+}
+
+/** Value, least and most of a setting that a group may choose for itself. */
+function bounded(
+  name: string,
+  unit: string,
+  [fallback, least, most]: readonly [number, number, number],
+  min: number,
+  doc: string,
+): KafkaSetting[] {
+  const [, kind, ...rest] = name.split('.')
+  const limit = (word: string) => `group.${kind}.${word}.${rest.join('.')}`
+  return [
+    row(name, 'int', fallback, unit, { min }, `${doc} A group may have a value of its own.`),
+    row(limit('min'), 'int', least, unit, { min }, `Least value of ${kind}.${rest.join('.')} that is in force for a group.`),
+    row(limit('max'), 'int', most, unit, { min }, `Most of the same.`),
+  ]
 }
 
 const INT_MAX = 2 ** 31 - 1
@@ -29,6 +48,97 @@ const OWN: readonly KafkaSetting[] = [
   row('default.replication.factor', 'int', 1, '', { min: 1, max: 1 }, 'Replicas of a topic that is created without a number.'),
   row('delete.topic.enable', 'boolean', 'true', '', {}, 'Whether topics can be deleted.'),
   row('fetch.max.bytes', 'int', 57_671_680, 'bytes', { min: 1024 }, 'Most bytes of records in one answer to a fetch.'),
+  row(
+    'group.consumer.assignors',
+    'list',
+    'uniform,range',
+    '',
+    { values: ['uniform', 'range'] },
+    'Assignors that a consumer group may choose; the first is for those that choose none.',
+  ),
+  ...bounded(
+    'group.consumer.assignment.interval.ms',
+    'ms',
+    [1000, 0, 15_000],
+    0,
+    'Least time between two assignments of a consumer group.',
+  ),
+  ...bounded(
+    'group.consumer.heartbeat.interval.ms',
+    'ms',
+    [5000, 5000, 15_000],
+    1,
+    'How often members of a consumer group are told to send a heartbeat.',
+  ),
+  row('group.consumer.max.size', 'int', INT_MAX, 'members', { min: 1 }, 'Most members of one consumer group.'),
+  row(
+    'group.consumer.migration.policy',
+    'string',
+    'bidirectional',
+    '',
+    { values: ['bidirectional', 'upgrade', 'downgrade', 'disabled'] },
+    'Whether a group may change between the classic protocol and that of consumer groups, and in which direction.',
+  ),
+  row(
+    'group.consumer.regex.refresh.interval.ms',
+    'int',
+    600_000,
+    'ms',
+    { min: 10_000 },
+    'How often the topics that match a regular expression are looked up again.',
+  ),
+  ...bounded(
+    'group.consumer.session.timeout.ms',
+    'ms',
+    [45_000, 45_000, 60_000],
+    1,
+    'A member of a consumer group that is silent for so long is removed.',
+  ),
+  ...bounded('group.share.assignment.interval.ms', 'ms', [1000, 0, 15_000], 0, 'Least time between two assignments of a share group.'),
+  ...bounded(
+    'group.share.delivery.count.limit',
+    '',
+    [5, 2, 10],
+    2,
+    'Deliveries after which a record of a share group becomes a dead letter.',
+  ),
+  ...bounded(
+    'group.share.heartbeat.interval.ms',
+    'ms',
+    [5000, 5000, 15_000],
+    1,
+    'How often members of a share group are told to send a heartbeat.',
+  ),
+  row(
+    'group.share.max.share.sessions',
+    'int',
+    2000,
+    '',
+    { min: 1 },
+    'Most sessions of consumers of share groups; one more ends the one that was used least recently.',
+  ),
+  row('group.share.max.size', 'int', 200, 'members', { min: 1, max: 1000 }, 'Most members of one share group.'),
+  ...bounded(
+    'group.share.partition.max.record.locks',
+    '',
+    [2000, 100, 4000],
+    100,
+    'Most records of one partition that a share group has in delivery.',
+  ),
+  ...bounded(
+    'group.share.record.lock.duration.ms',
+    'ms',
+    [30_000, 15_000, 60_000],
+    1000,
+    'How long a record of a share group is locked for the consumer that acquired it.',
+  ),
+  ...bounded(
+    'group.share.session.timeout.ms',
+    'ms',
+    [45_000, 45_000, 60_000],
+    1,
+    'A member of a share group that is silent for so long is removed.',
+  ),
   row(
     'group.initial.rebalance.delay.ms',
     'int',
@@ -116,6 +226,8 @@ export function checkBrokerSetting(name: string, value: string): string {
 const READ_ONCE: ReadonlySet<string> = new Set(['log.flush.scheduler.interval.ms'])
 
 const CHANGEABLE: ReadonlySet<string> = new Set([
+  'group.consumer.assignment.interval.ms',
+  'group.share.assignment.interval.ms',
   ...OWN.map(({ name }) => name).filter((name) => name.startsWith('log.cleaner.')),
   ...TOPIC_SETTINGS.flatMap((topic) =>
     topic.broker.filter(({ factor, name }) => factor === 1 && !READ_ONCE.has(name)).map(({ name }) => name),

@@ -23,6 +23,8 @@ export interface KafkaSetting {
   readonly max?: number
   /** The words allowed; of a list, of each element. */
   readonly values?: readonly string[]
+  /** What a text must look like, and that in words. */
+  readonly pattern?: { readonly expression: RegExp; readonly words: string }
   /** `bytes`, `ms`, `minutes`, `hours`, or '' for a plain count or word. */
   readonly unit: string
   readonly doc: string
@@ -60,7 +62,7 @@ export function kafkaNumber(value: string): number {
 export function kafkaRange(setting: KafkaSetting): string {
   if (setting.values) return setting.type === 'list' ? `a list of ${setting.values.join(', ')}` : `one of ${setting.values.join(', ')}`
   if (setting.type === 'boolean') return 'true or false'
-  if (setting.type === 'string') return 'text'
+  if (setting.type === 'string') return setting.pattern?.words ?? 'text'
   if (setting.type === 'list') return 'a list, elements separated by commas'
   const unit = setting.unit === '' ? '' : ` ${setting.unit}`
   if (setting.type === 'double') return `a number ${setting.min ?? ''}..${setting.max ?? ''}${unit}`
@@ -75,6 +77,7 @@ function problemOf(setting: KafkaSetting, text: string): string | null {
     case 'boolean':
       return /^(true|false)$/i.test(text) ? null : expected
     case 'string':
+      if (setting.pattern?.expression.test(text) === false) return expected
       return setting.values && !setting.values.includes(text) ? expected : null
     case 'list':
       // Kafka's tools refuse a list with an empty element; no elements at all is a list, too.
@@ -106,7 +109,12 @@ export function elementsOf(text: string): string[] {
 }
 
 /** Checks a value by its name in one table; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
-export function checkNamedSetting(kind: 'broker' | 'topic', table: ReadonlyMap<string, KafkaSetting>, name: string, value: string): string {
+export function checkNamedSetting(
+  kind: 'broker' | 'topic' | 'group',
+  table: ReadonlyMap<string, KafkaSetting>,
+  name: string,
+  value: string,
+): string {
   const setting = table.get(name)
   if (setting) return checkKafkaSetting(setting, value)
   const close = nearest(name, table.keys())

@@ -8,11 +8,11 @@ import type { KafkaCall } from './handler.ts'
 
 const TOPIC = 2
 const BROKER = 4
+const GROUP = 32
 
 const NOT_CHANGEABLE: ReadonlyMap<number, string> = new Map([
   [8, 'log levels of single loggers do not exist here; the level of the whole broker is logging.level in its settings file'],
   [16, 'client telemetry is not collected'],
-  [32, 'groups have no settings of their own'],
 ])
 
 interface AskedResource {
@@ -65,6 +65,10 @@ async function alter(call: KafkaCall, asked: AskedResource, mode: Mode, changes:
   if (resourceType === TOPIC) {
     if (name === '') throw refused('topics have no common settings of their own: change the defaults of the broker instead')
     await topics.alterConfig(call.context, { name, changes, ...mode })
+    return
+  }
+  if (resourceType === GROUP) {
+    await topics.alterGroupConfig(call.context, { name, changes, ...mode })
     return
   }
   if (resourceType !== BROKER) {

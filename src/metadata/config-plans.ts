@@ -1,4 +1,5 @@
 import { brokerSetting, checkBrokerSetting, isChangeable } from '../config/broker-settings.ts'
+import { checkGroupSetting, type GroupSetting, groupSetting } from '../config/group-settings.ts'
 import { elementsOf, type KafkaSetting, kafkaNumber } from '../config/kafka-setting.ts'
 import { checkTopicSetting, resolveTopicSetting, type TopicSetting, topicSetting } from '../config/topic-settings.ts'
 import { defined } from '../core/assert.ts'
@@ -69,6 +70,33 @@ function checkChangeable(name: string, value: string): string {
   const stored = checkBrokerSetting(name, value)
   if (!isChangeable(name)) throw invalid(name, value, 'it is read when the broker starts: set it in the block "kafka" of the settings file')
   return stored
+}
+
+/**
+ * Changes the settings of one group, which need not exist. Throws INVALID_REQUEST without a name, CONFIG_INVALID, also for a value that the
+ * broker's own bounds do not allow.
+ */
+export function alterGroupConfig(image: MetadataImage, plan: AlterConfigPlan): MetadataChange<readonly string[]> {
+  if (plan.name === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'groups have no common settings: name the group' })
+  const before = image.groupConfigs.get(plan.name) ?? new Map<string, string>()
+  const after = changed(before, plan, {
+    check: (name, value) => checkWithinBounds(name, checkGroupSetting(name, value), plan.broker),
+    setting: groupSetting,
+    inForce: (name, values) => values.get(name) ?? groupSetting(name)?.default ?? '',
+  })
+  return recorded(image, 'group', plan.name, before, after)
+}
+
+/** What the broker allows groups to choose; null where it has no bounds. */
+export function groupBounds(setting: GroupSetting, broker: Values): { readonly least: number; readonly most: number } | null {
+  const bound = (name: string) => kafkaNumber(broker.get(name) ?? defined(brokerSetting(name), `the broker setting ${name}`).default)
+  return setting.least === null || setting.most === null ? null : { least: bound(setting.least), most: bound(setting.most) }
+}
+
+function checkWithinBounds(name: string, value: string, broker: Values): string {
+  const bounds = groupBounds(defined(groupSetting(name), `the group setting ${name}`), broker)
+  if (bounds === null || (kafkaNumber(value) >= bounds.least && kafkaNumber(value) <= bounds.most)) return value
+  throw invalid(name, value, `the broker allows ${bounds.least}..${bounds.most}`)
 }
 
 interface Rules {
@@ -147,7 +175,7 @@ export function checkTopicConfig(config: Values, broker: Values, isInternal: boo
 
 function recorded(
   image: MetadataImage,
-  resource: 'topic' | 'broker',
+  resource: 'topic' | 'broker' | 'group',
   name: string,
   before: Values,
   after: Values,

@@ -43,7 +43,11 @@ export const LAYERS: readonly Layer[] = [
   ),
   layer('schema', [], ['compile', 'messages', 'primitives', 'records', 'types.generated']),
   layer('record', ['schema'], ['batch', 'batch-jobs', 'builder', 'compression', 'control', 'inflater', 'record']),
-  layer('config', [], ['address', 'broker-settings', 'failpoints', 'kafka-setting', 'keys', 'load', 'resolve', 'show', 'topic-settings']),
+  layer(
+    'config',
+    [],
+    ['address', 'broker-settings', 'failpoints', 'group-settings', 'kafka-setting', 'keys', 'load', 'resolve', 'show', 'topic-settings'],
+  ),
   layer('wire', ['record'], ['errors', 'frame', 'limits', 'messages', 'opcodes', 'records']),
   layer(
     'storage',

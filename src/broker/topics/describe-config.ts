@@ -1,11 +1,12 @@
 import { BROKER_SETTINGS, isChangeable } from '../../config/broker-settings.ts'
+import { GROUP_SETTINGS } from '../../config/group-settings.ts'
 import { KAFKA_CONFIG_TYPE } from '../../config/kafka-setting.ts'
 import { BACKEND, presetValue, resolveTopicSetting, TOPIC_SETTINGS, type TopicSetting } from '../../config/topic-settings.ts'
 import type { MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { ConfigValue } from '../ports.ts'
 
 /** Kafka's ConfigSource. */
-const SOURCE = { topic: 1, dynamicBroker: 2, dynamicDefault: 3, staticBroker: 4, default: 5 } as const
+const SOURCE = { topic: 1, dynamicBroker: 2, dynamicDefault: 3, staticBroker: 4, default: 5, group: 8 } as const
 
 /** Where broker settings come from, strongest first. */
 export interface BrokerSources {
@@ -76,6 +77,26 @@ export function describeBrokerConfig(sources: BrokerSources): readonly ConfigVal
       value: set.value,
       source: set.source,
       readOnly: !isChangeable(setting.name),
+      sensitive: false,
+      type: KAFKA_CONFIG_TYPE[setting.type],
+      documentation: documentation(setting),
+      synonyms,
+    }
+  })
+}
+
+export function describeGroupConfig(group: string, sources: BrokerSources): readonly ConfigValue[] {
+  return GROUP_SETTINGS.map((setting) => {
+    const own = sources.image.groupConfigs.get(group)?.get(setting.name)
+    const synonyms: Found[] = own === undefined ? [] : [{ name: setting.name, value: own, source: SOURCE.group }]
+    if (setting.broker !== null) synonyms.push(...brokerValues(sources, setting.broker))
+    synonyms.push({ name: setting.broker ?? setting.name, value: setting.default, source: SOURCE.default })
+    const set = synonyms[0] as Found
+    return {
+      name: setting.name,
+      value: set.value,
+      source: set.source,
+      readOnly: false,
       sensitive: false,
       type: KAFKA_CONFIG_TYPE[setting.type],
       documentation: documentation(setting),

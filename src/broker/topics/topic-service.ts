@@ -2,14 +2,14 @@ import { BACKEND, checkTopicSetting } from '../../config/topic-settings.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Random } from '../../core/random.ts'
 import { newUuid, type Uuid } from '../../core/uuid.ts'
-import { alterBrokerConfig, alterTopicConfig, checkTopicConfig } from '../../metadata/config-plans.ts'
+import { alterBrokerConfig, alterGroupConfig, alterTopicConfig, checkTopicConfig } from '../../metadata/config-plans.ts'
 import { checkTopicName, isInternalTopic } from '../../metadata/names.ts'
 import { type CreateTopicPlan, createPartitions, createTopic, deleteTopic } from '../../metadata/plans.ts'
 import type { Metadata, MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { AlterConfig, ConfigValue, CreateTopic, OfflinePartition, TopicPort } from '../ports.ts'
 import { type BrokerSettings, brokerSettingsInForce } from '../settings.ts'
-import { describeBrokerConfig, describeTopicConfig } from './describe-config.ts'
+import { describeBrokerConfig, describeGroupConfig, describeTopicConfig } from './describe-config.ts'
 import type { PartitionChooser } from './partitioner.ts'
 import type { Partitions } from './partitions.ts'
 
@@ -132,6 +132,10 @@ export class TopicService implements TopicPort {
     return this.#alter(change, alterBrokerConfig)
   }
 
+  alterGroupConfig(_context: RequestContext, change: AlterConfig): Promise<readonly string[]> {
+    return this.#alter(change, alterGroupConfig)
+  }
+
   async #alter(change: AlterConfig, alter: typeof alterTopicConfig): Promise<readonly string[]> {
     const { name, changes, replace = false, validateOnly = false } = change
     const plan = (image: MetadataImage) =>
@@ -148,6 +152,10 @@ export class TopicService implements TopicPort {
 
   describeBrokerConfig(_context: RequestContext): readonly ConfigValue[] {
     return describeBrokerConfig(this.#sources())
+  }
+
+  describeGroupConfig(_context: RequestContext, group: string): readonly ConfigValue[] {
+    return describeGroupConfig(group, this.#sources())
   }
 
   partitionFor(topic: TopicImage, key: Buffer | null): number {

@@ -15,12 +15,13 @@ type ResourceAnswer = Input<DescribeConfigsResponse['results'][number]>
 
 const TOPIC = 2
 const BROKER = 4
+const GROUP = 32
 
 export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsResponse>({
   key: 32,
   name: 'DescribeConfigs',
   versions: [1, 4],
-  omissions: ['Topics and brokers only: loggers, client metrics and groups are refused with INVALID_REQUEST.'],
+  omissions: ['Topics, brokers and groups only: loggers and client metrics are refused with INVALID_REQUEST.'],
   async handle(call, request) {
     const results = await inTurns(call.clock, eachOnce(request.resources), async (asked) => {
       const settings = await outcome(async () => settingsOf(call, asked))
@@ -52,6 +53,10 @@ function eachOnce(resources: readonly Asked[]): readonly Asked[] {
 function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): readonly ConfigValue[] {
   const { topics } = call.broker
   if (resourceType === TOPIC) return topics.describeConfig(call.context, resourceName)
+  if (resourceType === GROUP) {
+    if (resourceName === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'a group has a name' })
+    return topics.describeGroupConfig(call.context, resourceName)
+  }
   if (resourceType !== BROKER)
     throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })
   const settings = topics.describeBrokerConfig(call.context)

@@ -12,7 +12,7 @@ export const alterConfigs = api<AlterConfigsRequest, AlterConfigsResponse>({
   key: 33,
   name: 'AlterConfigs',
   versions: [0, 2],
-  omissions: ['Topics and brokers only, as in IncrementalAlterConfigs.'],
+  omissions: ['Topics, brokers and groups only, as in IncrementalAlterConfigs.'],
   async handle(call, { resources, validateOnly }) {
     return { throttleTimeMs: 0, responses: await alterEach(call, resources, { validateOnly, replace: true }, changeOf) }
   },

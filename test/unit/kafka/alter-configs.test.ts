@@ -110,7 +110,8 @@ describe('IncrementalAlterConfigs', () => {
       ],
       [42, 8, '0', [['x', SET, '1']]],
       [42, 16, 'x', [['x', SET, '1']]],
-      [42, 32, 'g', [['x', SET, '1']]],
+      [42, 32, '', [['share.auto.offset.reset', SET, 'earliest']]],
+      [40, 32, 'g', [['x', SET, '1']]],
       [42, 99, 'x', [['x', SET, '1']]],
       [42, BROKER, '7', [['log.retention.ms', SET, '1']]],
       [42, BROKER, 'x', [['log.retention.ms', SET, '1']]],
@@ -253,5 +254,52 @@ describe('backends', () => {
     assert.equal(await one(TOPIC, 't', [['moonmq.backend', SET, 'commitlog']]), 40)
     assert.equal(await one(TOPIC, 't', [['moonmq.backend', SET, 'segmented']]), 0)
     assert.equal(await one(TOPIC, 't', [['moonmq.storage', SET, 'memory']]), 40)
+  })
+})
+
+describe('settings of groups', () => {
+  const GROUP = 32
+
+  it('are set, bounded by the broker and described with their synonyms', async () => {
+    const { one, client, broker, metadata } = await setup()
+    for (const [code, key, value] of [
+      [0, 'consumer.session.timeout.ms', '50000'],
+      [40, 'consumer.session.timeout.ms', '60001'],
+      [40, 'consumer.heartbeat.interval.ms', '100'],
+      [0, 'share.auto.offset.reset', 'by_duration:P1DT2H'],
+      [40, 'share.auto.offset.reset', 'by_duration:P'],
+      [40, 'share.auto.offset.reset', 'by_duration:-PT1H'],
+      [40, 'share.auto.offset.reset', 'soon'],
+      [40, 'share.delivery.count.limit', '1'],
+      [40, 'share.isolation.level', 'none'],
+    ] as const) {
+      assert.equal(await one(GROUP, 'g', [[key, SET, value]]), code, `${key}=${value}`)
+    }
+    const { results } = await client.call('DescribeConfigs', 4, {
+      resources: [
+        { resourceType: GROUP, resourceName: 'g', configurationKeys: ['consumer.session.timeout.ms', 'share.record.lock.duration.ms'] },
+      ],
+      includeSynonyms: true,
+    })
+    assert.deepEqual(
+      results[0]?.configs.map(({ name, value, configSource, synonyms }) => [name, value, configSource, synonyms.map((each) => each.name)]),
+      [
+        ['consumer.session.timeout.ms', '50000', 8, ['consumer.session.timeout.ms', 'group.consumer.session.timeout.ms']],
+        ['share.record.lock.duration.ms', '30000', 5, ['group.share.record.lock.duration.ms']],
+      ],
+    )
+    assert.equal(broker.groupSettings.number('g', 'consumer.session.timeout.ms'), 50_000)
+    assert.equal(broker.groupSettings.number('other', 'consumer.session.timeout.ms'), 45_000)
+    // Stored under wider bounds than those of today: the bounds win.
+    const groupConfigs = new Map([['g', new Map([['consumer.session.timeout.ms', '70000']])]])
+    metadata.image = { ...metadata.image, groupConfigs }
+    assert.equal(broker.groupSettings.number('g', 'consumer.session.timeout.ms'), 60_000)
+  })
+
+  it('an interval that the broker changed while running holds for groups without their own', async () => {
+    const { one, broker } = await setup()
+    assert.equal(await one(BROKER, '', [['group.consumer.assignment.interval.ms', SET, '2000']]), 0)
+    assert.equal(broker.groupSettings.number('g', 'consumer.assignment.interval.ms'), 2000)
+    assert.equal(await one(BROKER, '', [['group.consumer.session.timeout.ms', SET, '46000']]), 42)
   })
 })
