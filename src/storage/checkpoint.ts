@@ -15,7 +15,15 @@ const VERSION = 1
 const FRAME_BYTES = 10
 const MAX_BYTES = 64 * 1024 * 1024
 
-const KIND = { 'recovery-points': 1, 'log-starts': 2, 'clean-shutdown': 3, 'retention-clock': 4, 'clean-logs': 6, compaction: 16 } as const
+const KIND = {
+  'recovery-points': 1,
+  'log-starts': 2,
+  'clean-shutdown': 3,
+  'retention-clock': 4,
+  'clean-logs': 6,
+  'journal-note': 7,
+  compaction: 16,
+} as const
 type Kind = keyof typeof KIND
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
@@ -25,6 +33,7 @@ export const ROOT_FILES = {
   'clean-shutdown': 'moonmq-clean-shutdown',
   'retention-clock': 'moonmq-retention-clock',
   'clean-logs': 'moonmq-clean-logs',
+  'journal-note': 'moonmq-journal-note',
 } as const satisfies Partial<Record<Kind, string>>
 
 export function seal(kind: Kind, body: Buffer): Buffer {

@@ -149,6 +149,11 @@ export class GroupCommit {
     this.#rounds?.prepare()
   }
 
+  /** At a checkpoint: what the journal must hold is said beside it. */
+  async noteJournal(): Promise<void> {
+    await this.#rounds?.noteFrames()
+  }
+
   /** Every log is closed. Removes the journal when nothing in it is needed. */
   async close(): Promise<void> {
     await this.#rounds?.close()

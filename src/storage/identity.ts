@@ -1,4 +1,4 @@
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Random } from '../core/random.ts'
 import { newUuid, type Uuid } from '../core/uuid.ts'
 import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
@@ -51,6 +51,16 @@ export async function readIdentity(disk: Disk, folder: string): Promise<FolderId
   const path = `${folder}/${IDENTITY_NAME}`
   const bytes = await readSmallFile(disk, path, MAX_BYTES)
   return bytes === null ? null : decodeIdentity(bytes, path)
+}
+
+/** Null when the folder has no identity yet or has lost it, about which whoever opens it complains. */
+export async function directoryIdOf(disk: Disk, folder: string): Promise<Uuid | null> {
+  try {
+    return (await readIdentity(disk, folder))?.directoryId ?? null
+  } catch (error) {
+    if (!isCode(error, 'DATA_DAMAGED')) throw error
+    return null
+  }
 }
 
 /**

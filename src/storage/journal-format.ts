@@ -13,9 +13,10 @@ import type { EpochStart } from './epoch-cache.ts'
  */
 export const JOURNAL_FILE = 'moonmq-journal'
 export const JOURNAL_BLOCK_BYTES = 4096
-const HEAD_MAGIC = 0x4d4a_4831
+const HEAD_MAGIC = 0x4d4a_4832
 const FRAME_MAGIC = 0x4d4a_4631
-const HEAD_BYTES = 24
+/** magic, journal id, size of an area, id of the data folder. */
+const HEAD_BYTES = 4 + 16 + 4 + 16
 /** magic, CRC, journal id, sequence, oldest live sequence, entries, bytes. */
 export const FRAME_HEAD_BYTES = 4 + 4 + 16 + 8 + 8 + 4 + 4
 const ENTRY_HEAD_BYTES = 1 + 16 + 4 + 2
@@ -77,20 +78,39 @@ export function wholeBlocks(bytes: number): number {
   return Math.ceil(bytes / JOURNAL_BLOCK_BYTES) * JOURNAL_BLOCK_BYTES
 }
 
-/** The first and the last block of the file: its id, which no record can know, and the size of an area. */
-export function encodeHead(id: Uuid, areaBytes: number): Buffer {
+/** What the first and the last block of the file say. */
+export interface JournalHead {
+  /** No record can know it. */
+  readonly id: Uuid
+  readonly areaBytes: number
+  /** Of `meta.properties`; the zero id where the folder had none. */
+  readonly directoryId: Uuid
+}
+
+export function journalBytes(areaBytes: number): number {
+  return 2 * JOURNAL_BLOCK_BYTES + 2 * areaBytes
+}
+
+export function encodeHead({ id, areaBytes, directoryId }: JournalHead): Buffer {
   const block = Buffer.alloc(JOURNAL_BLOCK_BYTES)
   block.writeUInt32BE(HEAD_MAGIC, 0)
   writeUuid(block, id, 4)
   block.writeUInt32BE(areaBytes, 20)
+  writeUuid(block, directoryId, 24)
   block.writeUInt32BE(crc32c(block, 0, HEAD_BYTES), HEAD_BYTES)
   return block
 }
 
-/** The journal's id, or null when this is no head. */
-export function decodeHead(block: Buffer): Uuid | null {
+/** Null when this is no head. */
+export function decodeHead(block: Buffer): JournalHead | null {
   if (block.length < HEAD_BYTES + 4 || block.readUInt32BE(0) !== HEAD_MAGIC) return null
-  return block.readUInt32BE(HEAD_BYTES) === crc32c(block, 0, HEAD_BYTES) ? uuidFromBytes(block, 4) : null
+  if (block.readUInt32BE(HEAD_BYTES) !== crc32c(block, 0, HEAD_BYTES)) return null
+  return { id: uuidFromBytes(block, 4), areaBytes: block.readUInt32BE(20), directoryId: uuidFromBytes(block, 24) }
+}
+
+/** Whether a frame of some journal begins here, whole or not. */
+export function looksLikeFrame(bytes: Buffer, at: number): boolean {
+  return at + FRAME_HEAD_BYTES <= bytes.length && bytes.readUInt32BE(at) === FRAME_MAGIC
 }
 
 export function encodeFrame(id: Uuid, frame: { sequence: number; oldestLive: number; entries: readonly JournalEntry[] }): Buffer {

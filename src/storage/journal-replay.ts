@@ -5,6 +5,7 @@ import { Semaphore } from '../core/semaphore.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
+import { ROOT_FILES } from './checkpoint.ts'
 import type { EpochStart } from './epoch-cache.ts'
 import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts'
 import {
@@ -15,24 +16,10 @@ import {
   segmentBases,
   segmentFileName,
 } from './files.ts'
-import {
-  decodeFrame,
-  decodeHead,
-  JOURNAL_BLOCK_BYTES,
-  JOURNAL_FILE,
-  type JournalFrame,
-  type JournalOwner,
-  type RecordsEntry,
-} from './journal-format.ts'
+import { type JournalContent, readJournal } from './journal-content.ts'
+import { JOURNAL_FILE, type JournalFrame, type JournalOwner, type RecordsEntry } from './journal-format.ts'
+import { removeJournalNote } from './journal-note.ts'
 import { makeLogFolder } from './log-folder.ts'
-
-export interface JournalContent {
-  /** In the order in which they were written, from the oldest that matters on. */
-  readonly frames: readonly JournalFrame[]
-  /** Frames that must be there and are not. */
-  readonly missing: number
-  readonly reason: string | null
-}
 
 export interface ReplayOptions {
   readonly folder: string
@@ -42,6 +29,8 @@ export interface ReplayOptions {
   logStartOf(owner: JournalOwner): number
   /** False when they are damaged, so that nobody knows what was deleted or compacted since. */
   readonly arePointsKnown: boolean
+  /** What is not in the journal may be nowhere. Without a power cut the files hold whatever was written to them. */
+  readonly hadPowerCut: boolean
 }
 
 export interface Replayed {
@@ -49,6 +38,8 @@ export interface Replayed {
   readonly acknowledged: ReadonlyMap<string, number>
   /** Not all that it holds could be written: it stays as it is. */
   readonly isKept: boolean
+  /** Why what it held is not known, though logs may need it. The note stays until somebody said so for every log. */
+  readonly lost: string | null
 }
 
 interface ReplayDeps {
@@ -57,45 +48,10 @@ interface ReplayDeps {
   readonly failpoint: Failpoint
 }
 
-const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024
 const MAX_METADATA_BYTES = 1024
 const DAMAGED_SUFFIX = '.damaged'
 const PARALLEL = 16
-const NOTHING: Replayed = { acknowledged: new Map(), isKept: false }
-
-/** Null when there is no journal. Throws what the disk says. */
-export async function readJournal(disk: Disk, folder: string): Promise<JournalContent | null> {
-  const bytes = await readSmallFile(disk, `${folder}/${JOURNAL_FILE}`, MAX_JOURNAL_BYTES)
-  return bytes === null ? null : scanJournal(bytes)
-}
-
-function scanJournal(bytes: Buffer): JournalContent {
-  const lastBlock = Math.max(0, Math.floor(bytes.length / JOURNAL_BLOCK_BYTES) - 1) * JOURNAL_BLOCK_BYTES
-  const id = decodeHead(bytes.subarray(0, JOURNAL_BLOCK_BYTES)) ?? decodeHead(bytes.subarray(lastBlock))
-  // Power went while the file was made: it was not used yet.
-  if (id === null) return { frames: [], missing: 0, reason: null }
-  const frames: JournalFrame[] = []
-  let reason: string | null = null
-  for (let at = JOURNAL_BLOCK_BYTES; at < lastBlock; ) {
-    let frame: JournalFrame | null = null
-    try {
-      frame = decodeFrame(bytes, at, id)
-    } catch (error) {
-      if (!isCode(error, 'DATA_DAMAGED')) throw error
-      reason = error.message
-    }
-    if (frame !== null) frames.push(frame)
-    at += frame?.sizeBytes ?? JOURNAL_BLOCK_BYTES
-  }
-  frames.sort((a, b) => a.sequence - b.sequence)
-  const newest = frames[frames.length - 1]
-  if (newest === undefined) return { frames, missing: 0, reason }
-  const live = frames.filter((frame) => frame.sequence >= newest.oldestLive)
-  const missing = newest.sequence - newest.oldestLive + 1 - live.length
-  if (missing > 0)
-    reason ??= `${missing} of the frames ${newest.oldestLive} to ${newest.sequence} are not there or do not fit their checksums`
-  return { frames: live, missing, reason }
-}
+const NOTHING: Replayed = { acknowledged: new Map(), isKept: false, lost: null }
 
 /**
  * Writes what the journal holds into the files that it stood in for, makes them durable, and removes it; before any log is loaded. May be
@@ -104,9 +60,7 @@ function scanJournal(bytes: Buffer): JournalContent {
  */
 export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): Promise<Replayed> {
   const { disk, log } = deps
-  const { folder } = options
-  const path = `${folder}/${JOURNAL_FILE}`
-  const content = await readJournal(disk, folder)
+  const content = await readJournal(disk, options.folder)
   if (content === null) return NOTHING
   const logs = gather(content.frames, options)
   const acknowledged = new Map<string, number>()
@@ -127,24 +81,36 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   await Promise.all([...logs.values()].map((each) => slots.run(() => one(each))))
   if (records > 0) log.info('storage.journal_replayed', `${records} writes of ${logs.size} partitions were taken from the journal`, {})
   deps.failpoint('journal.replayed')
-  if (isKept) return { acknowledged, isKept }
-  if (content.reason === null) await disk.removeFile(path)
-  else {
-    log.error(
-      'storage.journal_damaged',
-      `${path} is damaged: ${content.reason}; what could be read of it was used, the file is set aside`,
-      {},
-    )
-    await disk.rename(path, path + DAMAGED_SUFFIX)
+  const lost = content.isLost && options.hadPowerCut ? content.reason : null
+  if (!isKept) await finish(deps, options.folder, content, lost !== null)
+  return { acknowledged, isKept, lost }
+}
+
+/** The journal is not needed any more. The note goes first, durably: alone, it would say that a journal is lost. */
+async function finish(deps: ReplayDeps, folder: string, content: JournalContent, keepsNote: boolean): Promise<void> {
+  const { disk, log } = deps
+  const path = `${folder}/${JOURNAL_FILE}`
+  if (content.noteReason !== null) {
+    const note = `${folder}/${ROOT_FILES['journal-note']}`
+    log.error('storage.journal_note_damaged', `${note} is damaged: ${content.noteReason}; the journal was taken as it is`, {})
   }
+  if (content.reason !== null) {
+    const fate = content.isThere ? 'what could be read of it was used, the file is set aside' : 'the logs are taken as their files are'
+    log.error('storage.journal_damaged', `${path} is damaged: ${content.reason}; ${fate}`, {})
+  }
+  if (!keepsNote) await removeJournalNote(disk, folder)
+  deps.failpoint('journal.note-removed')
+  if (!content.isThere) return
+  if (content.reason === null) await disk.removeFile(path)
+  else await disk.rename(path, path + DAMAGED_SUFFIX)
   deps.failpoint('journal.removed')
   await disk.syncDirectory(folder)
-  return { acknowledged, isKept }
 }
 
 /** After a stop in order nothing in it is needed. */
 export async function discardJournal(disk: Disk, folder: string): Promise<void> {
   const path = `${folder}/${JOURNAL_FILE}`
+  await removeJournalNote(disk, folder)
   if ((await disk.stat(path)) === null) return
   await disk.removeFile(path)
   await disk.syncDirectory(folder)

@@ -261,6 +261,10 @@ export class JournalRounds<Slot extends RoundSlot> {
     this.#journal.prepare()
   }
 
+  noteFrames(): Promise<void> {
+    return this.#journal.noteFrames()
+  }
+
   /** Every log is closed. Removes the journal when nothing in it is needed. */
   async close(): Promise<void> {
     this.#isClosed = true

@@ -5,6 +5,7 @@ import type { Random } from '../core/random.ts'
 import { newUuid, type Uuid, ZERO_UUID } from '../core/uuid.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
 import { WRITE_NOW_MAX_BYTES } from '../io/disk.ts'
+import { directoryIdOf } from './identity.ts'
 import {
   encodeFrame,
   encodeHead,
@@ -13,8 +14,10 @@ import {
   JOURNAL_BLOCK_BYTES,
   JOURNAL_FILE,
   type JournalEntry,
+  journalBytes,
   wholeBlocks,
 } from './journal-format.ts'
+import { removeJournalNote, writeJournalNote } from './journal-note.ts'
 
 /** Something whose newest bytes are in the journal and not yet, durably, in a file of its own. */
 export type JournalMember = object
@@ -55,9 +58,10 @@ type State = 'absent' | 'preparing' | 'ready' | 'broken'
  * new blocks to note. While one of the two areas fills, the files that the other one stands in for are synced in the background, then
  * it is used again; when they are not done in time there is no room, and every file is synced by itself.
  *
- * Order: a frame is durable before any of its bytes counts. An area is used again when all it holds is durable in files, and a durable
- * frame says so; then the first new frame overwrites it. The file is removed when nothing in it is needed: at a stop in order, and after
- * a write failed.
+ * Order: the file is durable, then the note that says which journal is in use, then the first frame, and each frame before any of its
+ * bytes counts. An area is used again when all it holds is durable in files, and a durable
+ * frame says so; then the first new frame overwrites it. When nothing in it is needed, at a stop in order and after a write failed, the
+ * note is removed, and then the file.
  */
 export class Journal {
   readonly #deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }
@@ -70,8 +74,11 @@ export class Journal {
   #sequence = 1
   /** What the newest durable frame says of the oldest that matters. */
   #saidLive = 0
+  /** The newest durable frame, and the newest that the note tells of. */
+  #durableFrame = 0
+  #notedFrame = 0
   #retryAtMs = Number.NEGATIVE_INFINITY
-  /** Files of an earlier process are not all made yet from what it holds: it must stay. */
+  /** One of an earlier process, or its note, must stay: its logs are not all made from it, or not all named that miss it. */
   isKept = false
   #background: Promise<void> | null = null
 
@@ -118,28 +125,37 @@ export class Journal {
   }
 
   async #prepare(): Promise<void> {
-    const { disk, random } = this.#deps
+    const { disk, random, failpoint } = this.#deps
     const { folder, areaBytes } = this.#options
+    // One that could not be removed is about to be emptied.
+    await removeJournalNote(disk, folder)
     const file = await disk.open(this.#path, 'write')
     try {
       const zeros = Buffer.alloc(Math.min(ZEROS_BYTES, areaBytes))
       await file.truncate(0)
-      const end = JOURNAL_BLOCK_BYTES + 2 * areaBytes
+      const end = journalBytes(areaBytes) - JOURNAL_BLOCK_BYTES
       for (let at = JOURNAL_BLOCK_BYTES; at < end; at += zeros.length) {
         await file.write([at + zeros.length > end ? zeros.subarray(0, end - at) : zeros], at)
       }
       this.#id = newUuid(random)
-      const head = encodeHead(this.#id, areaBytes)
+      const directoryId = (await directoryIdOf(disk, folder)) ?? ZERO_UUID
+      const head = encodeHead({ id: this.#id, areaBytes, directoryId })
       await file.write([head], 0)
       await file.write([head], end)
       await file.datasync()
       await disk.syncDirectory(folder)
+      failpoint('journal.made')
+      await writeJournalNote(disk, folder, { journalId: this.#id, throughFrame: 0 })
     } catch (error) {
       await file.close().catch(() => {})
-      // It holds nothing, and the space may be what others lack.
-      await disk.removeFile(this.#path).catch(() => {})
+      // It holds nothing, and the space may be what others lack. While the note cannot be removed it stays too, lest it be missed.
+      await removeJournalNote(disk, folder)
+        .then(() => disk.removeFile(this.#path))
+        .catch(() => {})
       throw error
     }
+    this.#durableFrame = 0
+    this.#notedFrame = 0
     this.#sequence = 1
     this.#current = 0
     this.#saidLive = 0
@@ -148,7 +164,7 @@ export class Journal {
       area.lastSequence = 0
     }
     this.#file = file
-    this.#deps.failpoint('journal.prepared')
+    failpoint('journal.prepared')
   }
 
   /** Whether a frame of these entries has a place now. */
@@ -218,7 +234,23 @@ export class Journal {
     await file.datasync()
     this.#deps.failpoint('journal.synced')
     this.#saidLive = oldestLive
+    this.#durableFrame = sequence
     return sequence
+  }
+
+  /** Has the note tell, durably, how many frames there are by now: an older copy of the file would lack some. */
+  async noteFrames(): Promise<void> {
+    const throughFrame = this.#durableFrame
+    if (this.#state !== 'ready' || this.#background !== null || throughFrame === this.#notedFrame) return
+    const { disk } = this.#deps
+    const written = writeJournalNote(disk, this.#options.folder, { journalId: this.#id, throughFrame }).finally(() => {
+      this.#background = null
+      this.#removeWhenIdle()
+    })
+    this.#background = written.catch(() => {})
+    await written
+    this.#notedFrame = throughFrame
+    this.#deps.failpoint('journal.noted')
   }
 
   /** The member's own file is durable up to `upTo`. */
@@ -259,15 +291,18 @@ export class Journal {
   }
 
   async #remove(): Promise<void> {
+    const { disk, failpoint } = this.#deps
     await this.#close()
-    await this.#deps.disk.removeFile(this.#path)
-    this.#deps.failpoint('journal.removed')
-    await this.#deps.disk.syncDirectory(this.#options.folder)
+    await removeJournalNote(disk, this.#options.folder)
+    failpoint('journal.note-removed')
+    await disk.removeFile(this.#path)
+    failpoint('journal.removed')
+    await disk.syncDirectory(this.#options.folder)
   }
 
   /** At the stop. The file goes, durably, when every byte in it is durable elsewhere; else the next start reads it. */
   async close(): Promise<void> {
-    await this.#background
+    while (this.#background !== null) await this.#background
     if (this.#file === null) return
     if (this.#areas.some((area) => area.waiting.size > 0)) await this.#close()
     else await this.#remove()

@@ -26,6 +26,7 @@ import { folderTopicId } from './load.ts'
 import { type DataFolderLock, decodeLock, LOCK_NAME, type LockHost } from './lock.ts'
 import { DirectorySyncs, makeLogFolder } from './log-folder.ts'
 import type { LogDeps, LogOptions } from './log-options.ts'
+import { LostJournal } from './lost-journal.ts'
 import { hasCheckpoints, isSurelyWhole, lockFolder, partitionFolders, readCheckpoint, readOldJournal } from './open-folder.ts'
 import { PartitionLog } from './partition-log.ts'
 import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from './producer-state.ts'
@@ -127,6 +128,7 @@ export class LogManager implements Resource {
   readonly #areStartsKnown: boolean
   /** By the journal: everything below was acknowledged. */
   readonly #acknowledged: ReadonlyMap<string, number>
+  #lostJournal: LostJournal | null
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
   readonly #offsets: SavedOffsets
@@ -180,7 +182,10 @@ export class LogManager implements Resource {
       { disk, clock, log, random, failpoint },
       { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
     )
-    journal.isKept = found.replayed.isKept
+    const { isKept, lost } = found.replayed
+    journal.isKept = isKept
+    this.#lostJournal =
+      lost === null ? null : new LostJournal({ disk, log, journal }, { folder: options.dataFolder, reason: lost, mayEnd: !isKept })
     this.#reopener = new Reopener({ disk, clock, log, failpoint, space: found.space })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
     const codecs = deps.codecs ?? new Codecs({ loader: new NodeLoader() })
@@ -240,7 +245,12 @@ export class LogManager implements Resource {
       const clean = wasClean && marker !== null ? await readCleanLogs(deps, dataFolder, marker.atMs) : new Map<string, CleanLog>()
       const entries = { points: points?.entries ?? [], starts: starts?.entries ?? [], areStartsKnown }
       const space = options.watchesSpace === true ? await SpaceGuard.open(deps, { dataFolder }) : null
-      const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, { wasClean, ...entries, arePointsKnown: points !== null })
+      const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, {
+        ...entries,
+        wasClean,
+        hadPowerCut,
+        arePointsKnown: points !== null,
+      })
       const found = { replayed, clean, lock, space, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
       manager.#scheduleCheckpoint()
@@ -395,6 +405,7 @@ export class LogManager implements Resource {
       if (this.#isClosed) return []
       const logs = [...this.#logs.values()].map((log) => ({ log, start: log.logStartOffset }))
       await this.#offsets.save(this.#logs.values())
+      await this.deps.commit.noteJournal()
       if (!this.#isRecovered) await this.#confirmRecovered()
       return logs
     })
@@ -518,6 +529,7 @@ export class LogManager implements Resource {
       },
     }
     opened = await PartitionLog.open(this.deps, options, clean)
+    this.#lostJournal?.report(opened, recoveryPoint)
     this.#clean.delete(key)
     return opened
   }
@@ -573,6 +585,8 @@ export class LogManager implements Resource {
     if (!(await this.#areAllOpen())) return
     await this.#lock.confirmRecovered()
     this.#isRecovered = true
+    await this.#lostJournal?.settle()
+    this.#lostJournal = null
   }
 
   async #areAllOpen(): Promise<boolean> {

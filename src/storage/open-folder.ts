@@ -27,11 +27,12 @@ export async function readOldJournal(
     points: readonly PartitionOffset[]
     starts: readonly PartitionOffset[]
     arePointsKnown: boolean
+    hadPowerCut: boolean
   },
 ): Promise<Replayed> {
   if (known.wasClean) {
     await discardJournal(deps.disk, folder)
-    return { acknowledged: new Map(), isKept: false }
+    return { acknowledged: new Map(), isKept: false, lost: null }
   }
   const byKey = (offsets: readonly PartitionOffset[]) =>
     new Map(offsets.map((each) => [offsetKey(each.topicId, each.partition), each.offset]))
@@ -41,6 +42,7 @@ export async function readOldJournal(
     folder,
     settledBelow: (owner) => settled.get(ownerKey(owner)) ?? 0,
     logStartOf: (owner) => starts.get(ownerKey(owner)) ?? 0,
+    hadPowerCut: known.hadPowerCut,
     // Before the first checkpoint is through there are none.
     arePointsKnown: known.arePointsKnown || (await deps.disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
   })

@@ -9,8 +9,8 @@ import { BufferPool } from './buffer-pool.ts'
 import { decodeCleanShutdown, type PartitionOffset, ROOT_FILES, readOffsets } from './checkpoint.ts'
 import { isDeletedFolder, isStrayFolder, parsePartitionFolderName, parseSegmentFileName, partitionFolderName } from './files.ts'
 import { IDENTITY_NAME, readIdentity } from './identity.ts'
+import { readJournal } from './journal-content.ts'
 import { JOURNAL_FILE } from './journal-format.ts'
-import { readJournal } from './journal-replay.ts'
 import { type Finding, Findings } from './validate-findings.ts'
 import { checkPartition, type ExpectedPartition, type PartitionReport } from './validate-partition.ts'
 
@@ -154,11 +154,13 @@ async function readRoot(disk: Disk, folder: string, findings: Findings): Promise
 async function checkJournal(disk: Disk, folder: string, wasClean: boolean, findings: Findings): Promise<void> {
   const content = await readJournal(disk, folder)
   if (content === null) return
-  if (content.reason !== null) findings.problem(JOURNAL_FILE, null, content.reason)
+  if (content.noteReason !== null) findings.problem(ROOT_FILES['journal-note'], null, content.noteReason)
+  if (content.reason !== null && !wasClean) findings.problem(JOURNAL_FILE, null, content.reason)
   let entries = 0
   for (const frame of content.frames) entries += frame.entries.length
-  if (wasClean) findings.note(JOURNAL_FILE, 'the last stop was in order; the next start removes it')
-  else if (entries > 0) findings.repair(JOURNAL_FILE, null, `the next start writes what its ${entries} entries hold into the logs`)
+  if (wasClean && content.isThere) findings.note(JOURNAL_FILE, 'the last stop was in order; the next start removes it')
+  else if (!wasClean && entries > 0)
+    findings.repair(JOURNAL_FILE, null, `the next start writes what its ${entries} entries hold into the logs`)
 }
 
 function byPartition(entries: readonly PartitionOffset[]): Map<string, number> {

@@ -41,6 +41,7 @@ const KINDS: readonly FileKind[] = [
   ofRoot('moonmq-clean-logs', 'moonmq-log-starts'),
   ofRoot('moonmq-retention-clock', 'moonmq-log-starts'),
   ofRoot('moonmq-journal', 'moonmq-log-starts'),
+  ofRoot('moonmq-journal-note', 'moonmq-log-starts'),
   ofPartition('metadata log', '__cluster_metadata-0', '.log', -1),
   ofRoot('meta.properties'),
   ofRoot('moonmq.lock'),
@@ -52,8 +53,6 @@ const KNOWN: readonly { readonly kind: string; readonly faults: readonly FaultNa
   { kind: 'log, active', faults: ['missing', 'empty'], endings: ['kill', 'power'] },
   // It has no checksum, and a segment without aborted transactions has none.
   { kind: 'transaction index', faults: ['missing', 'empty', 'bit flipped', "another's"], endings: ['stop', 'kill', 'power'] },
-  // A file without its head counts as one that was being made.
-  { kind: 'moonmq-journal', faults: ['missing', 'empty', 'zeroed', 'stale copy', "another's"], endings: ['power'] },
 ]
 
 const BAD: ReadonlySet<Outcome> = new Set(['SILENT LOSS', 'ABORTED SHOWN'])

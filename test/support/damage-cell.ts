@@ -62,7 +62,7 @@ interface Seen {
 /** The batch is damaged; the device cannot read it. */
 const REFUSALS: ReadonlySet<string> = new Set(['CORRUPT_RECORDS', 'PARTITION_OFFLINE', 'STORAGE_FAILED'])
 /** Lines that say that records are gone. */
-const LOSSES = new Set(['storage.tail_cut', 'storage.log_missing', 'storage.log_short', 'storage.index_orphaned'])
+const LOSSES = new Set(['storage.tail_cut', 'storage.log_missing', 'storage.log_short', 'storage.index_orphaned', 'storage.end_unknown'])
 const LOUD = new Set(['warn', 'error'])
 
 async function put(disk: MemoryDisk, path: string, bytes: Buffer): Promise<void> {
@@ -150,11 +150,11 @@ async function look({ data }: DiskBroker, world: World, kind: FileKind, path: st
       continue
     }
     assert.ok(mayFail, `${nameOf(each)} lacks batches, and was not touched`)
-    const cut = loud.find((line) => LOSSES.has(line.event))
+    const cut = loud.find((line) => LOSSES.has(line.event) && isAbout(line, folder))
     if (log.logEndOffset >= promised.endOffset) {
       assert.ok(refused instanceof MoonMQError && REFUSALS.has(refused.code), `${nameOf(each)}: ${refused}`)
       seen = { outcome: 'reads refused', detail: '' }
-    } else if (cut !== undefined && isAbout(cut, folder)) seen = { outcome: 'cut', detail: cut.text }
+    } else if (cut !== undefined) seen = { outcome: 'cut', detail: cut.text }
     else seen = { outcome: 'SILENT LOSS', detail: `${nameOf(each)} ends at ${log.logEndOffset}, not ${promised.endOffset}` }
   }
   return seen

@@ -9,7 +9,7 @@ import { JOURNAL_BLOCK_BYTES } from '../../../src/storage/journal-format.ts'
 import type { LogManager } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
 import { LOG_CONFIG } from '../../support/log-config.ts'
-import { appendTo, openManager, readAll, TOPIC_ID } from '../../support/storage.ts'
+import { appendTo, openManager, type RecordedLine, readAll, TOPIC_ID } from '../../support/storage.ts'
 
 const LOGS = 6
 const ROUNDS = 9
@@ -25,11 +25,18 @@ interface World {
 }
 
 async function openAll(world: World, failpoint?: Failpoint): Promise<{ manager: LogManager; logs: PartitionLog[] }> {
+  const lines: RecordedLine[] = []
   const manager = await openManager(world.disk, {
+    lines,
     boot: `boot-${world.boot}`,
     manager: { groupCommit: { journalFrom: 2 }, journalAreaBytes: 5 * JOURNAL_BLOCK_BYTES },
     ...(failpoint === undefined ? {} : { failpoint }),
   })
+  // Whatever the moment, a journal that is not there was not needed.
+  assert.deepEqual(
+    lines.filter((line) => line.level === 'error'),
+    [],
+  )
   world.epoch++
   const logs: PartitionLog[] = []
   for (let partition = 0; partition < LOGS; partition++) {
