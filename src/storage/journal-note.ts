@@ -19,7 +19,7 @@ const NAME = ROOT_FILES['journal-note']
 const BODY_BYTES = 24
 const MAX_BYTES = 4096
 
-export function encodeJournalNote(note: JournalNote): Buffer {
+function encodeJournalNote(note: JournalNote): Buffer {
   const writer = new ByteWriter(BODY_BYTES)
   writer.uuid(note.journalId)
   writer.int64(note.throughFrame)
