@@ -4036,12 +4036,16 @@ export interface TransactionLogValuePartitionsSchema {
 
 export interface TransactionLogValue {
   readonly producerId: number
+  readonly previousProducerId: number
+  readonly nextProducerId: number
   readonly producerEpoch: number
+  readonly nextProducerEpoch: number
   readonly transactionTimeoutMs: number
   readonly transactionStatus: number
   readonly transactionPartitions: readonly TransactionLogValuePartitionsSchema[] | null
   readonly transactionLastUpdateTimestampMs: number
   readonly transactionStartTimestampMs: number
+  readonly clientTransactionVersion: number
 }
 
 export interface TransactionCoordinatorRecords {

@@ -1,4 +1,4 @@
-import type { OffsetsTopic } from '../../src/broker/offsets/offsets-log.ts'
+import type { CoordinatorTopic } from '../../src/broker/coordination/coordinator-log.ts'
 import { type Deferred, deferred } from '../../src/core/deferred.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
 import { ZERO_UUID } from '../../src/core/uuid.ts'
@@ -160,7 +160,7 @@ export class FakeLog implements Log {
 }
 
 /** `__consumer_offsets` in memory. */
-export class FakeOffsetsTopic implements OffsetsTopic {
+export class FakeOffsetsTopic implements CoordinatorTopic {
   readonly partitionCount: number
   readonly logs = new Map<number, FakeLog>()
   holdSyncs = false

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { decodeOffsetsRecord } from '../offsets/offset-records.ts'
 import { OffsetStore } from '../offsets/offset-store.ts'
-import type { OffsetsLog } from '../offsets/offsets-log.ts'
 import { GroupEntry } from './group-entry.ts'
 import type { GroupKindRules, GroupMachine, ReadRecord, RestoredMachine } from './machine.ts'
 
@@ -22,23 +21,21 @@ export interface LoadDeps {
 export class GroupFold {
   readonly #deps: LoadDeps
   readonly #folded = new Map<string, Folded>()
-  recordCount = 0
 
   constructor(deps: LoadDeps) {
     this.#deps = deps
   }
 
-  /** Reads everything, and waits until the machines of what was read can be made. Throws what the log throws, and INVALID_RECORD. */
-  async read(log: OffsetsLog, signal: AbortSignal): Promise<void> {
-    await log.replay(this.#deps.clock, (key, value, timestampMs) => this.#add(key, value, timestampMs), signal)
+  /** Waits until the machines of what was read can be made, and makes them. Throws INVALID_RECORD. */
+  async finish(): Promise<GroupEntry[]> {
     for (const { records } of this.#folded.values()) {
       const all = [...records.values()]
       await this.#kindOf(all)?.ready?.(all)
     }
+    return this.#entries()
   }
 
-  #add(key: Buffer, value: Buffer | null, timestampMs: number): void {
-    this.recordCount++
+  add(key: Buffer, value: Buffer | null, timestampMs: number): void {
     const decoded = decodeOffsetsRecord(key, value)
     if (decoded === null) return
     const { offsets, records } = this.#of(decoded.group)
@@ -65,7 +62,7 @@ export class GroupFold {
   }
 
   /** Every group of which something is left. */
-  entries(): GroupEntry[] {
+  #entries(): GroupEntry[] {
     const entries: GroupEntry[] = []
     for (const [group, { offsets, records }] of this.#folded) {
       if (records.size === 0 && offsets.size === 0) continue

@@ -1,5 +1,4 @@
-import { Backoff } from '../../core/backoff.ts'
-import type { Clock, Timer } from '../../core/clock.ts'
+import type { Clock } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
@@ -7,11 +6,11 @@ import type { Random } from '../../core/random.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
-import type { Log } from '../../storage/types.ts'
+import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
+import { CoordinatorShard, type ShardLoad, type ShardState } from '../coordination/coordinator-shard.ts'
 import { type HighWatermarkOf, lagOf } from '../offsets/lag.ts'
 import { offsetKey } from '../offsets/offset-records.ts'
 import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
-import { OffsetsLog, type OffsetsTopic } from '../offsets/offsets-log.ts'
 import { ClassicGroup } from './classic-group.ts'
 import { type ClassicOptions, joinRefused } from './classic-types.ts'
 import { GroupEntry } from './group-entry.ts'
@@ -22,86 +21,65 @@ export interface ShardDeps {
   readonly clock: Clock
   readonly random: Random
   readonly log: Logger
-  readonly offsetsTopic: OffsetsTopic
+  readonly offsetsTopic: CoordinatorTopic
   readonly image: () => MetadataImage
   readonly metrics: Metrics
   readonly highWatermark: HighWatermarkOf
   readonly kinds: readonly GroupKindRules[]
 }
 
-export type ShardState = 'idle' | 'loading' | 'ready' | 'failed' | 'closed'
-
 /** Records of one batch of tombstones. */
 const TOMBSTONES_PER_BATCH = 1000
 
-/**
- * The groups whose records live in one partition of `__consumer_offsets`. It owns the order of changes: a change is appended, applied
- * in memory in the same turn, and answered when it is durable. When the log fails, what was applied may not be on disk, so everything
- * in memory is dropped and read again once the log is back.
- */
+/** The groups whose records live in one partition of `__consumer_offsets`. */
 export class GroupShard {
-  readonly partition: number
   readonly groups = new Map<string, GroupEntry>()
   readonly #deps: ShardDeps
   readonly #options: ClassicOptions
-  readonly #retry: Backoff
-  readonly #stop = new AbortController()
-  #state: ShardState = 'idle'
-  #log: OffsetsLog | null = null
-  #opening: Promise<void> | null = null
-  #loading: Promise<void> | null = null
-  /** Counts the loads: one that was overtaken by a failure leaves no trace. */
-  #attempt = 0
-  #unwatch: (() => void) | null = null
-  #retryTimer: Timer | null = null
+  readonly #shard: CoordinatorShard
 
   constructor(deps: ShardDeps, partition: number, options: ClassicOptions) {
     this.#deps = deps
-    this.partition = partition
     this.#options = options
-    this.#retry = new Backoff(deps.random, { initialMs: 200, maxMs: 5000 })
+    const { clock, random, log, offsetsTopic: topic } = deps
+    this.#shard = new CoordinatorShard({ clock, random, log, topic }, partition, {
+      kind: 'group',
+      load: () => this.#load(),
+      drop: () => this.#drop(),
+    })
   }
 
   get state(): ShardState {
-    return this.#state
+    return this.#shard.state
   }
 
   /** Throws unless the groups of the shard are in memory. */
   checkReady(group: string): void {
-    if (this.#state === 'ready') return
-    if (this.#state === 'idle' || this.#state === 'loading') throw new MoonMQError('COORDINATOR_LOADING', { group })
-    throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group })
+    this.#shard.checkReady(group)
   }
 
   // ---- loading --------------------------------------------------------------------------------------------------------------
 
   /** Reads the partition. Never rejects: what goes wrong is logged and tried again. */
   load(): Promise<void> {
-    if (this.#state !== 'idle' && this.#state !== 'failed') return this.#loading ?? Promise.resolve()
-    this.#state = 'loading'
-    const attempt = ++this.#attempt
-    this.#loading = this.#load(attempt).catch((error: unknown) => {
-      if (attempt === this.#attempt && this.#state === 'loading') this.fail(error)
-    })
-    return this.#loading
+    return this.#shard.load()
   }
 
-  async #load(attempt: number): Promise<void> {
-    const startedMs = this.#deps.clock.monotonicMs()
-    const log = await this.#deps.offsetsTopic.existing(this.partition)
-    if (attempt !== this.#attempt || this.#state !== 'loading') return
-    if (log !== undefined) this.#adopt(log)
+  #load(): ShardLoad {
     const fold = new GroupFold({ clock: this.#deps.clock, kinds: this.#deps.kinds, bare: (group) => this.#classic(group) })
-    if (log !== undefined) await fold.read(this.#offsetsLog(log), this.#stop.signal)
-    if (attempt !== this.#attempt || this.#state !== 'loading') return
-    const entries = fold.entries()
-    this.#state = 'ready'
-    for (const entry of entries) this.settle(this.add(entry))
-    this.#retry.reset()
-    const durationMs = Math.round(this.#deps.clock.monotonicMs() - startedMs)
-    const loaded = { partition: this.partition, groups: this.groups.size, records: fold.recordCount, durationMs }
-    if (fold.recordCount > 0) this.#deps.log.info('group.loaded', `groups of partition ${this.partition} loaded`, loaded)
-    this.#dropStaleOffsets()
+    let entries: readonly GroupEntry[] = []
+    return {
+      record: (key, value, timestampMs) => fold.add(key, value, timestampMs),
+      ended() {},
+      async prepare() {
+        entries = await fold.finish()
+      },
+      loaded: () => {
+        for (const entry of entries) this.settle(this.add(entry))
+        this.#dropStaleOffsets()
+        return this.groups.size
+      },
+    }
   }
 
   #classic(group: string): ClassicGroup {
@@ -128,53 +106,20 @@ export class GroupShard {
         return id === undefined || (value.topicId !== ZERO_UUID && value.topicId !== id)
       })
       if (stale.length > 0) this.deleteOffsets(entry, stale, 'the topic is gone')
-      if (this.#state !== 'ready') return
+      if (this.state !== 'ready') return
     }
-  }
-
-  #offsetsLog(log: Log): OffsetsLog {
-    return new OffsetsLog(log, () => this.#deps.offsetsTopic.leaderEpoch(this.partition))
-  }
-
-  /** From here on a failure of the log is a failure of the shard. Throws STORAGE_FAILED when it has failed already. */
-  #adopt(log: Log): void {
-    const failure = () => {
-      const { topic, partition } = log
-      return new MoonMQError('STORAGE_FAILED', { topic, partition, reason: `the log is ${log.state}` })
-    }
-    if (log.state !== 'online') throw failure()
-    this.#unwatch?.()
-    this.#log = this.#offsetsLog(log)
-    this.#unwatch = log.watch((event) => {
-      if (event === 'state' && log.state !== 'online') this.fail(failure())
-    })
   }
 
   // ---- appending ------------------------------------------------------------------------------------------------------------
 
   /** Undefined when the partition can be appended to; else resolves when it can, after which the caller reads the state again. */
   whenWritable(): Promise<void> | undefined {
-    if (this.#log !== null) return undefined
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = null
-    })
-    return this.#opening
-  }
-
-  async #open(): Promise<void> {
-    const log = await this.#deps.offsetsTopic.open(this.partition)
-    if (this.#state === 'ready' && this.#log === null) this.#adopt(log)
+    return this.#shard.whenWritable()
   }
 
   /** Appends the records of a group as one batch. Throws COORDINATOR_NOT_AVAILABLE, after which the shard has failed. */
   append(entry: GroupEntry, records: readonly NewRecord[]): void {
-    try {
-      if (this.#log === null) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group })
-      entry.endOffset = this.#log.append(records)
-    } catch (error) {
-      this.fail(error)
-      throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group }, error)
-    }
+    entry.endOffset = this.#shard.append(entry.group, records)
   }
 
   /** Appends what tells of the group itself. Throws like `append`. */
@@ -206,11 +151,7 @@ export class GroupShard {
 
   /** Undefined when everything of the group is durable; else resolves when it is, or rejects with COORDINATOR_NOT_AVAILABLE. */
   whenDurable(entry: GroupEntry): Promise<void> | undefined {
-    const waiting = this.#log?.whenDurable(entry.endOffset)
-    return waiting?.catch((error: unknown) => {
-      if (this.groups.get(entry.group) === entry) this.fail(error)
-      throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: entry.group }, error)
-    })
+    return this.#shard.whenDurable(entry.group, entry.endOffset)
   }
 
   /** Tombstones for these offsets; a group of which nothing is left goes too. Never throws: a failed shard finds them again. */
@@ -258,7 +199,7 @@ export class GroupShard {
         return
       }
     }
-    if (this.#state !== 'ready') return
+    if (this.state !== 'ready') return
     if (entry.machine.state === 'Dead') entry.disarm()
     else if (entry.forgettable) {
       entry.disarm()
@@ -318,33 +259,7 @@ export class GroupShard {
 
   // ---- the end --------------------------------------------------------------------------------------------------------------
 
-  /** Drops everything in memory, answers who waits, and reads the partition again later. */
-  fail(error: unknown): void {
-    if (this.#state === 'closed' || this.#state === 'failed') return
-    const level = this.#retry.attempts === 0 ? 'error' : 'debug'
-    const delayMs = this.#retry.nextMs()
-    this.#deps.log[level](
-      'group.shard_failed',
-      `groups of partition ${this.partition} are not available: ${asMoonMQError(error).message}`,
-      {
-        partition: this.partition,
-        retryInMs: Math.round(delayMs),
-      },
-    )
-    this.#state = 'failed'
-    this.#release()
-    this.#retryTimer = this.#deps.clock.setTimer(delayMs, () => {
-      this.#loading = null
-      this.load().catch(() => {
-        // `load` never rejects.
-      })
-    })
-  }
-
-  #release(): void {
-    this.#unwatch?.()
-    this.#unwatch = null
-    this.#log = null
+  #drop(): void {
     const entries = [...this.groups.values()]
     this.groups.clear()
     for (const entry of entries) {
@@ -355,12 +270,7 @@ export class GroupShard {
     }
   }
 
-  async close(): Promise<void> {
-    if (this.#state === 'closed') return
-    this.#state = 'closed'
-    this.#stop.abort()
-    this.#retryTimer?.cancel()
-    this.#release()
-    await this.#loading
+  close(): Promise<void> {
+    return this.#shard.close()
   }
 }

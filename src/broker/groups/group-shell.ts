@@ -5,8 +5,8 @@ import type { Random } from '../../core/random.ts'
 import type { Resource } from '../../core/types.ts'
 import type { Metadata } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
+import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
 import type { HighWatermarkOf } from '../offsets/lag.ts'
-import type { OffsetsTopic } from '../offsets/offsets-log.ts'
 import type {
   CommitOffsets,
   CommittedOffset,
@@ -33,7 +33,7 @@ export interface GroupDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly metadata: Metadata
-  readonly offsetsTopic: OffsetsTopic
+  readonly offsetsTopic: CoordinatorTopic
   /** For the lag that is shown. */
   readonly highWatermark: HighWatermarkOf
   /** Kinds of groups whose rules are elsewhere; they reach their machines through `table`. */
