@@ -99,15 +99,7 @@ and never changed; \`server.storageBackend\` chooses for topics that are made wi
 | --- | --- |
 ${[...PRESETS].map(([name, values]) => `| \`${name}\` | ${[...values].map(([key, value]) => `\`${key}=${value}\``).join(', ')} |`).join('\n')}
 
-## Group settings
-
-Set for one group, which need not exist yet, with \`kafka-configs.sh --entity-type groups\` and admin clients. A change is durable when it is answered and in
-force for the next request of the group. A group without a value of its own has that of the broker setting in the last column. What the broker allows is
-bounded by its settings of the same name with \`min\` and \`max\` in it: a value beyond them is refused, and where they changed since, they win.
-
-| setting | default | accepted | what it does | broker setting |
-| --- | --- | --- | --- | --- |
-${GROUP_SETTINGS.map((row) => `${kafkaRow(row)} ${brokerCell(row)} |`).join('\n')}
+${groupSection()}
 
 ## Other environment variables
 
@@ -117,6 +109,18 @@ Any other name that starts with \`MOONMQ_\` stops the start; \`MOONMQ_TEST_\` na
 | --- | --- |
 ${others.join('\n')}
 `
+}
+
+function groupSection(): string {
+  return `## Group settings
+
+Set for one group, which need not exist yet, with \`kafka-configs.sh --entity-type groups\` and admin clients. A change is durable when it is answered and in
+force for the next request of the group. A group without a value of its own has that of the broker setting in the last column. What the broker allows is
+bounded by its settings of the same name with \`min\` and \`max\` in it: a value beyond them is refused, and where they changed since, they win.
+
+| setting | default | accepted | what it does | broker setting |
+| --- | --- | --- | --- | --- |
+${GROUP_SETTINGS.map((row) => `${kafkaRow(row)} ${brokerCell(row)} |`).join('\n')}`
 }
 
 function brokerCell({ broker }: GroupSetting): string {

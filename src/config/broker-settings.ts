@@ -177,6 +177,14 @@ const OWN: readonly KafkaSetting[] = [
     { min: 1 },
     'Time between two looks of retention at all logs; a topic may be looked at more or less often.',
   ),
+  row(
+    'max.incremental.fetch.session.cache.slots',
+    'int',
+    1000,
+    'sessions',
+    { min: 0 },
+    'Most fetch sessions of Kafka clients; a client without one names all its partitions in each fetch.',
+  ),
   row('num.partitions', 'int', 1, '', { min: 1, max: 100_000 }, 'Partitions of a topic that is created without a number.'),
   row('offset.metadata.max.bytes', 'int', 4096, 'bytes', { min: 0 }, 'Largest note that may come with a committed offset.'),
   row(

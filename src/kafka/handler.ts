@@ -5,6 +5,7 @@ import type { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { NetAddress } from '../io/net.ts'
 import type { Input } from '../schema/compile.ts'
+import type { FetchSessions } from './fetch-sessions.ts'
 import type { LentMemory } from './lent-memory.ts'
 
 /**
@@ -70,6 +71,8 @@ export interface KafkaCall {
   readonly offer: readonly ApiRange[]
   /** Record bytes that answers hold; Fetch alone reads and moves it. */
   readonly lent: LentMemory
+  /** What clients fetch again and again; for Fetch alone. */
+  readonly sessions: FetchSessions
   /** Calls `run` once the socket has taken the answer, or the connection is gone: where a handler gives back memory that it lent. */
   afterSent(run: () => void): void
 }

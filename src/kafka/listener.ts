@@ -5,11 +5,13 @@ import { deferred } from '../core/deferred.ts'
 import { KIB, MAX_PRE_AUTH_FRAME_BYTES, MAX_REQUEST_BYTES, MIB } from '../core/limits.ts'
 import { LogGate } from '../core/log-gate.ts'
 import type { Logger } from '../core/logger.ts'
+import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
 import type { AcceptInfo, Door } from '../io/door.ts'
 import type { NetConnection } from '../io/net.ts'
 import { type ConnectionDeps, type ConnectionLimits, KafkaConnection } from './connection.ts'
 import { Dispatch } from './dispatch.ts'
+import { FetchSessions } from './fetch-sessions.ts'
 import { FrameBudget } from './frames.ts'
 import type { AnyApi } from './handler.ts'
 import { KAFKA_APIS } from './handlers/index.ts'
@@ -19,6 +21,7 @@ import { LentMemory } from './lent-memory.ts'
 export interface KafkaDoorDeps {
   readonly broker: BrokerPorts
   readonly clock: Clock
+  readonly random: Random
   readonly log: Logger
   readonly metrics: Metrics
   /** What is served; the default is everything. Tests pass handlers of their own. */
@@ -31,6 +34,9 @@ export interface KafkaDoorOptions extends ConnectionLimits {
   readonly maxFirstPartialBytes: number
   /** Record bytes that answers to readers may hold, over all connections. */
   readonly maxLentBytes: number
+  /** Fetch sessions, and memory of them, over all connections. */
+  readonly maxFetchSessions: number
+  readonly maxFetchSessionBytes: number
   /** How long requests that run may take at the end before their connections are cut. */
   readonly drainMs: number
 }
@@ -47,6 +53,8 @@ export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
   maxPartialBytes: 512 * MIB,
   maxFirstPartialBytes: 64 * MIB,
   maxLentBytes: 512 * MIB,
+  maxFetchSessions: 1000,
+  maxFetchSessionBytes: 128 * MIB,
   drainMs: 5_000,
 }
 
@@ -65,6 +73,7 @@ export class KafkaDoor implements Door, Resource {
   readonly #instruments: Instruments
   readonly #budget: FrameBudget
   readonly #firstBudget: FrameBudget
+  readonly #sessions: FetchSessions
   readonly #unobserve: readonly (() => void)[]
   readonly #allClosed = deferred()
   #closing: Promise<void> | null = null
@@ -76,6 +85,7 @@ export class KafkaDoor implements Door, Resource {
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
     this.#budget = new FrameBudget(options.maxPartialBytes)
     this.#firstBudget = new FrameBudget(options.maxFirstPartialBytes)
+    this.#sessions = new FetchSessions(deps, { maxSessions: options.maxFetchSessions, maxBytes: options.maxFetchSessionBytes })
     const pending = () => [...this.#connections].map((connection) => connection.pendingBytes)
     this.#unobserve = [
       deps.metrics.observed('moonmq_pending_bytes', () => pending().reduce((sum, bytes) => sum + bytes, 0), PROTOCOL),
@@ -92,6 +102,7 @@ export class KafkaDoor implements Door, Resource {
       principal: ANONYMOUS,
       instruments: this.#instruments,
       lent: new LentMemory(options.maxLentBytes),
+      sessions: this.#sessions,
       closed: (connection, reason) => this.#forget(connection, reason),
     }
   }
@@ -126,6 +137,7 @@ export class KafkaDoor implements Door, Resource {
 
   async #close(): Promise<void> {
     for (const stop of this.#unobserve) stop()
+    this.#sessions.close()
     if (this.#connections.size === 0) return
     const deadline = this.#deps.clock.setTimer(
       this.#options.drainMs,

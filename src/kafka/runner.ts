@@ -5,6 +5,7 @@ import { asMoonMQError } from '../core/errors.ts'
 import type { LogFields, Logger } from '../core/logger.ts'
 import type { NetAddress } from '../io/net.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
+import type { FetchSessions } from './fetch-sessions.ts'
 import { type Answer, type KafkaCall, Later, NO_ANSWER } from './handler.ts'
 import type { Instruments } from './instruments.ts'
 import type { LentMemory } from './lent-memory.ts'
@@ -17,6 +18,7 @@ export interface RunnerDeps {
   readonly dispatch: Dispatch
   readonly instruments: Instruments
   readonly lent: LentMemory
+  readonly sessions: FetchSessions
 }
 
 /** What the runner asks of its connection. */
@@ -44,7 +46,7 @@ export class RequestRunner {
   /** Null when the next request may start; else a promise that ends then. It never rejects. */
   run(request: DecodedRequest, context: RequestContext, reply: OpenReply): Promise<void> | null {
     const { api, version } = request.route
-    const { broker, clock, log, dispatch, instruments, lent } = this.#deps
+    const { broker, clock, log, dispatch, instruments, lent, sessions } = this.#deps
     instruments.request(api.name)
     const call: KafkaCall = {
       version,
@@ -55,6 +57,7 @@ export class RequestRunner {
       log,
       offer: dispatch.offer,
       lent,
+      sessions,
       afterSent(run) {
         if (reply.afterSent === null) reply.afterSent = [run]
         else reply.afterSent.push(run)

@@ -61,6 +61,9 @@ export const METRICS: readonly MetricRow[] = [
   counter('moonmq_fetch_records_total', ['topic'], 'Records delivered to native consumers'),
   counter('moonmq_fetch_bytes_total', ['topic'], 'Bytes of record batches delivered'),
   gauge('moonmq_fetches_waiting', [], 'Fetches that wait for data'),
+  gauge('moonmq_fetch_sessions', [], 'Fetch sessions of Kafka clients'),
+  gauge('moonmq_fetch_session_bytes', [], 'Memory of the fetch sessions, as counted against its limit'),
+  counter('moonmq_fetch_session_evictions_total', [], 'Unused fetch sessions that made room for another'),
 
   gauge('moonmq_consumer_lag', ['group', 'topic', 'partition'], 'Records between the committed offset and the high watermark'),
   gauge('moonmq_partition_in_sync_replicas', ['topic', 'partition'], 'Replicas in sync'),

@@ -207,8 +207,13 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   )
   undo.push(() => broker.close())
   const kafkaDoor = new KafkaDoor(
-    { broker, clock, log, metrics },
-    { ...DEFAULT_KAFKA_DOOR, maxRequestBytes: kafka.number('socket.request.max.bytes'), idleMs: kafka.number('connections.max.idle.ms') },
+    { broker, clock, random, log, metrics },
+    {
+      ...DEFAULT_KAFKA_DOOR,
+      maxRequestBytes: kafka.number('socket.request.max.bytes'),
+      idleMs: kafka.number('connections.max.idle.ms'),
+      maxFetchSessions: kafka.number('max.incremental.fetch.session.cache.slots'),
+    },
   )
   const nativeDoor = new NativeDoor({ broker, clock, random, log, metrics }, nativeOptions(settings))
   const status = new Status({ clock, metrics, data, broker, connections: () => listeners.openConnections }, settings)

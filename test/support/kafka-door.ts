@@ -1,7 +1,10 @@
+import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import type { LogFields, Logger } from '../../src/core/logger.ts'
+import { SeededRandom } from '../../src/core/random.ts'
 import type { AcceptInfo } from '../../src/io/door.ts'
 import type { NetAddress } from '../../src/io/net.ts'
+import { FetchSessions } from '../../src/kafka/fetch-sessions.ts'
 import type { AnyApi } from '../../src/kafka/handler.ts'
 import { DEFAULT_KAFKA_DOOR, KafkaDoor, type KafkaDoorOptions } from '../../src/kafka/listener.ts'
 import type { Input } from '../../src/schema/compile.ts'
@@ -55,7 +58,7 @@ export async function testDoor(options: { door?: Partial<KafkaDoorOptions>; apis
   const log = new LinesLogger()
   const apis = options.apis === undefined ? {} : { apis: options.apis }
   const door = new KafkaDoor(
-    { broker: fake.broker, clock: fake.clock, log, metrics: NO_METRICS, ...apis },
+    { broker: fake.broker, clock: fake.clock, random: new SeededRandom(1), log, metrics: NO_METRICS, ...apis },
     { ...DEFAULT_KAFKA_DOOR, ...options.door },
   )
   let id = 0
@@ -71,6 +74,11 @@ export async function testDoor(options: { door?: Partial<KafkaDoorOptions>; apis
       return connection
     },
   }
+}
+
+/** For handlers that are called without a door: every fetch is a full one. */
+export function noSessions(): FetchSessions {
+  return new FetchSessions({ clock: new SystemClock(), random: new SeededRandom(1), metrics: NO_METRICS }, { maxSessions: 0, maxBytes: 0 })
 }
 
 /** A client of the door: one request at a time, or raw bytes. */

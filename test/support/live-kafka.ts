@@ -35,7 +35,7 @@ export async function liveKafka(
   )
   await broker.loadGroups()
   const apis = options.apis === undefined ? {} : { apis: options.apis }
-  const door = new KafkaDoor({ broker, clock, log, metrics: NO_METRICS, ...apis }, { ...DEFAULT_KAFKA_DOOR, ...options.door })
+  const door = new KafkaDoor({ broker, clock, random, log, metrics: NO_METRICS, ...apis }, { ...DEFAULT_KAFKA_DOOR, ...options.door })
   const listeners = await Listeners.open(
     { net: new NodeNet({ clock, log }), clock, log, metrics: NO_METRICS, doors: { kafka: door } },
     {

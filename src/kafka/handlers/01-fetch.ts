@@ -1,13 +1,16 @@
 /**
  * Fetch: whole record batches from many partitions, waiting for new ones (KIP-74 limits, KIP-98 isolation, KIP-320 epochs, KIP-516 topic
- * ids from version 13). Fetch sessions (KIP-227) are declined: every answer carries session id 0, so clients send full fetches; an
- * incremental fetch of a session that cannot exist is answered as Kafka answers one that was evicted.
+ * ids from version 13). In a session (KIP-227) requests name what changed, and answers leave out what has nothing new.
  */
 import type { Fetched, FetchedPartition, FetchPartition } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { FetchRequest, FetchResponse } from '../../schema/types.generated.ts'
+import type { FetchSession, SessionPartition } from '../fetch-sessions.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
+
+/** By the order of the topics of a request; undefined where no topic has the id. */
+type Names = readonly (string | undefined)[]
 
 type PartitionAnswer = Input<FetchResponse['responses'][number]['partitions'][number]>
 
@@ -17,6 +20,8 @@ const TOPIC_IDS_SINCE = 13
 const INITIAL_EPOCH = 0
 const FINAL_EPOCH = -1
 const FETCH_SESSION_ID_NOT_FOUND = 70
+const INVALID_FETCH_SESSION_EPOCH = 71
+const FETCH_SESSION_TOPIC_ID_ERROR = 106
 const READ_COMMITTED = 1
 const NO_RECORDS: readonly Buffer[] = []
 
@@ -24,23 +29,16 @@ export const fetch = api<FetchRequest, FetchResponse>({
   key: 1,
   name: 'Fetch',
   versions: [4, 18],
-  omissions: ['Fetch sessions are declined.', 'Fetches of other brokers are refused.', 'There are no preferred read replicas.'],
-  async handle(call, request) {
+  omissions: ['Fetches of other brokers are refused.', 'There are no preferred read replicas.'],
+  handle(call, request) {
     if (request.replicaId >= 0 || request.replicaState.replicaId >= 0) {
       throw new MoonMQError('NOT_IN_THIS_VERSION', { what: 'replication' })
     }
-    if (ofLostSession(call, request)) return { throttleTimeMs: 0, errorCode: FETCH_SESSION_ID_NOT_FOUND, sessionId: 0, responses: [] }
-    const names = topicNames(call, request)
-    const fetched = await call.broker.fetch.fetch(call.context, {
-      partitions: partitionsOf(request, names),
-      isolation: request.isolationLevel === READ_COMMITTED ? 'read_committed' : 'read_uncommitted',
-      // An error in the answer is no reason to wait.
-      maxWaitMs: names.includes(undefined) ? 0 : Math.max(0, request.maxWaitMs),
-      minBytes: request.minBytes,
-      maxBytes: Math.min(request.maxBytes, call.lent.allowanceBytes),
-    })
-    lend(call, fetched)
-    return { throttleTimeMs: 0, errorCode: 0, sessionId: 0, responses: responses(request, names, fetched.partitions) }
+    if (call.version < SESSIONS_SINCE) return full(call, request)
+    const { sessionId, sessionEpoch } = request
+    if (sessionEpoch !== INITIAL_EPOCH && sessionEpoch !== FINAL_EPOCH) return incremental(call, request)
+    if (sessionId !== 0) call.sessions.remove(sessionId)
+    return full(call, request)
   },
   refuse: (error, request) => ({
     throttleTimeMs: 0,
@@ -54,6 +52,90 @@ export const fetch = api<FetchRequest, FetchResponse>({
   }),
 })
 
+/** Every partition that is asked for, and a session for the next requests where one is asked for. */
+async function full(call: KafkaCall, request: FetchRequest): Promise<Input<FetchResponse>> {
+  const names = topicNames(call, request)
+  // An error in the answer is no reason to wait.
+  const fetched = await read(call, request, partitionsOf(request, names), names.includes(undefined))
+  const opens = call.version >= SESSIONS_SINCE && request.sessionEpoch === INITIAL_EPOCH
+  const session = opens ? call.sessions.create(request, call.version >= TOPIC_IDS_SINCE) : null
+  if (session !== null) noteTold(session, request, names, fetched.partitions)
+  return { throttleTimeMs: 0, errorCode: 0, sessionId: session?.id ?? 0, responses: responses(request, names, fetched.partitions) }
+}
+
+async function incremental(call: KafkaCall, request: FetchRequest): Promise<Input<FetchResponse>> {
+  const session = call.sessions.find(request.sessionId)
+  if (session === undefined) return failedSession(FETCH_SESSION_ID_NOT_FOUND)
+  if (session.usesTopicIds !== call.version >= TOPIC_IDS_SINCE) return failedSession(FETCH_SESSION_TOPIC_ID_ERROR)
+  if (session.epoch !== request.sessionEpoch) return failedSession(INVALID_FETCH_SESSION_EPOCH)
+  if (!call.sessions.update(session, request)) return full(call, request)
+  const epoch = session.nextEpoch()
+  const partitions = session.partitions(call.broker)
+  const right = partitions.filter(({ wrongId }) => wrongId === null)
+  const fetched = await read(call, request, right, right.length < partitions.length)
+  // Another request went on with the session meanwhile: the client has seen what that one was told, not this one.
+  if (session.epoch !== epoch) return failedSession(INVALID_FETCH_SESSION_EPOCH)
+  return { throttleTimeMs: 0, errorCode: 0, sessionId: session.id, responses: changes(session, partitions, fetched.partitions) }
+}
+
+function failedSession(errorCode: number): Input<FetchResponse> {
+  return { throttleTimeMs: 0, errorCode, sessionId: 0, responses: [] }
+}
+
+async function read(call: KafkaCall, request: FetchRequest, partitions: readonly FetchPartition[], urgent: boolean): Promise<Fetched> {
+  const fetched = await call.broker.fetch.fetch(call.context, {
+    partitions,
+    isolation: request.isolationLevel === READ_COMMITTED ? 'read_committed' : 'read_uncommitted',
+    maxWaitMs: urgent ? 0 : Math.max(0, request.maxWaitMs),
+    minBytes: request.minBytes,
+    maxBytes: Math.min(request.maxBytes, call.lent.allowanceBytes),
+  })
+  lend(call, fetched)
+  return fetched
+}
+
+/** The first answer of a session tells everything; only what changes after it is told again. */
+function noteTold(session: FetchSession, request: FetchRequest, names: Names, fetched: readonly FetchedPartition[]): void {
+  let next = 0
+  for (const [at, topic] of request.topics.entries()) {
+    if (names[at] === undefined) continue
+    for (const { partition } of topic.partitions) {
+      const found = fetched[next++]
+      const kept = session.partition(topic, partition)
+      if (found !== undefined && kept !== undefined) tell(session, kept, found)
+    }
+  }
+}
+
+function tell(session: FetchSession, partition: SessionPartition, found: FetchedPartition): boolean {
+  if ((found.read?.sizeBytes ?? 0) > 0) session.toEnd(partition)
+  return partition.tells(found)
+}
+
+/** What is new in a session, by topic; `fetched` has the partitions whose ids are right, in the same order. */
+function changes(
+  session: FetchSession,
+  partitions: readonly SessionPartition[],
+  fetched: readonly FetchedPartition[],
+): Input<FetchResponse['responses']> {
+  const byTopic = new Map<string, { topic: string; topicId: string; partitions: PartitionAnswer[] }>()
+  let at = 0
+  for (const partition of partitions) {
+    const { topic, topicId, wrongId } = partition
+    let answer: PartitionAnswer
+    if (wrongId === null) {
+      const found = fetched[at++]
+      if (found === undefined || !tell(session, partition, found)) continue
+      answer = answered(found)
+    } else answer = refused(partition.partition, wrongId)
+    const key = session.usesTopicIds ? topicId : topic
+    const told = byTopic.get(key)
+    if (told === undefined) byTopic.set(key, { topic, topicId, partitions: [answer] })
+    else told.partitions.push(answer)
+  }
+  return [...byTopic.values()]
+}
+
 /** The bytes stay with the answer until its socket took them. */
 function lend(call: KafkaCall, fetched: Fetched): void {
   let bytes = 0
@@ -65,18 +147,12 @@ function lend(call: KafkaCall, fetched: Fetched): void {
   })
 }
 
-/** No session was ever given out, so whoever goes on with one must begin anew. */
-function ofLostSession(call: KafkaCall, request: FetchRequest): boolean {
-  return call.version >= SESSIONS_SINCE && request.sessionEpoch !== INITIAL_EPOCH && request.sessionEpoch !== FINAL_EPOCH
-}
-
-/** By the order of the request; undefined where no topic has the id. */
-function topicNames(call: KafkaCall, request: FetchRequest): readonly (string | undefined)[] {
+function topicNames(call: KafkaCall, request: FetchRequest): Names {
   if (call.version < TOPIC_IDS_SINCE) return request.topics.map((asked) => asked.topic)
   return request.topics.map((asked) => call.broker.topics.findById(asked.topicId)?.name)
 }
 
-function partitionsOf(request: FetchRequest, names: readonly (string | undefined)[]): readonly FetchPartition[] {
+function partitionsOf(request: FetchRequest, names: Names): readonly FetchPartition[] {
   const partitions: FetchPartition[] = []
   for (const [at, asked] of request.topics.entries()) {
     const topic = names[at]
@@ -88,11 +164,7 @@ function partitionsOf(request: FetchRequest, names: readonly (string | undefined
   return partitions
 }
 
-function responses(
-  request: FetchRequest,
-  names: readonly (string | undefined)[],
-  fetched: readonly FetchedPartition[],
-): Input<FetchResponse['responses']> {
+function responses(request: FetchRequest, names: Names, fetched: readonly FetchedPartition[]): Input<FetchResponse['responses']> {
   let next = 0
   return request.topics.map(({ topic, topicId, partitions }, at) => ({
     topic,

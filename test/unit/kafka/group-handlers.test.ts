@@ -13,6 +13,7 @@ import type { Input } from '../../../src/schema/compile.ts'
 import { type ApiName, requestCodec, responseCodec } from '../../../src/schema/messages.ts'
 import type { Requests, Responses } from '../../../src/schema/types.generated.ts'
 import { FakeConnection, GroupHarness } from '../../support/group-harness.ts'
+import { noSessions } from '../../support/kafka-door.ts'
 
 const RANGES: readonly (readonly [ApiName, number, number, number])[] = [
   ['OffsetCommit', 8, 2, 10],
@@ -59,6 +60,7 @@ class Wire {
       log: SILENT,
       offer: [],
       lent: new LentMemory(1),
+      sessions: noSessions(),
       afterSent() {},
     }
     const answering = answerOf(api, call, body)

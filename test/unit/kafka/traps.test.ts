@@ -213,29 +213,24 @@ describeTrap(6, 'topic ids', () => {
 })
 
 describeTrap(7, 'fetch sessions', () => {
-  it('are declined: full fetches are answered with id 0, others as a session that is gone', async () => {
+  it('id 0 and epoch 0 open one, epoch -1 closes it, a wrong id is 70 and a wrong epoch 71, each without topics', async () => {
     const door = await doorWith('t')
     await fill(door, 't', 1)
     const client = door.connect()
-    const call = (sessionId: number, sessionEpoch: number) => client.call('Fetch', 12, { ...fetchBody('t'), sessionId, sessionEpoch })
-    for (const [sessionId, sessionEpoch] of [
-      [0, -1],
-      [0, 0],
-      [5, -1],
-      [5, 0],
-    ] as const) {
-      const answer = await call(sessionId, sessionEpoch)
-      assert.deepEqual([answer.errorCode, answer.sessionId, answer.responses.length], [0, 0, 1])
+    const call = async (sessionId: number, sessionEpoch: number) => {
+      const answer = await client.call('Fetch', 12, { ...fetchBody('t'), maxWaitMs: 0, sessionId, sessionEpoch })
+      return { ...answer, seen: [answer.errorCode, answer.sessionId, answer.responses.length] as const }
     }
-    for (const [sessionId, sessionEpoch] of [
-      [0, 1],
-      [5, 1],
-      [5, 2147483647],
-      [5, -2],
-    ] as const) {
-      const answer = await call(sessionId, sessionEpoch)
-      assert.deepEqual([answer.errorCode, answer.sessionId, answer.responses.length], [70, 0, 0])
-    }
+    assert.deepEqual((await call(0, -1)).seen, [0, 0, 1])
+    const { sessionId } = await call(0, 0)
+    assert.ok(sessionId > 0)
+    assert.deepEqual((await call(sessionId, 1)).seen, [0, sessionId, 1])
+    assert.deepEqual((await call(sessionId, 1)).seen, [71, 0, 0])
+    assert.deepEqual((await call(sessionId, -2)).seen, [71, 0, 0])
+    assert.deepEqual((await call(sessionId, 2)).seen, [0, sessionId, 1])
+    for (const wrong of [0, sessionId - 1]) assert.deepEqual((await call(wrong, 1)).seen, [70, 0, 0])
+    assert.deepEqual((await call(sessionId, -1)).seen, [0, 0, 1])
+    assert.deepEqual((await call(sessionId, 3)).seen, [70, 0, 0])
   })
 
   it('forgotten topics of a full fetch mean nothing', async () => {

@@ -11,7 +11,7 @@ import { KAFKA_APIS } from '../../../src/kafka/handlers/index.ts'
 import { LentMemory } from '../../../src/kafka/lent-memory.ts'
 import { type ApiName, apiInfo, hasFlexibleHeader, requestCodec } from '../../../src/schema/messages.ts'
 import { batchOf, contextOf, createTopic, produceOne } from '../../support/fake-broker.ts'
-import { testDoor } from '../../support/kafka-door.ts'
+import { noSessions, testDoor } from '../../support/kafka-door.ts'
 import { frames, readResponse } from '../../support/kafka-frames.ts'
 import { SAMPLES } from '../../support/kafka-samples.ts'
 
@@ -25,6 +25,7 @@ function call(version: number): KafkaCall {
     log: SILENT,
     offer: [],
     lent: new LentMemory(1),
+    sessions: noSessions(),
     afterSent() {},
   }
 }

@@ -1,0 +1,264 @@
+import type { BrokerPorts, FetchedPartition, FetchPartition } from '../broker/ports.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Counter, Metrics } from '../core/counters.ts'
+import { MoonMQError } from '../core/errors.ts'
+import type { Random } from '../core/random.ts'
+import { NO_OFFSET } from '../core/types.ts'
+import type { MetadataImage } from '../metadata/types.ts'
+import type { FetchRequest } from '../schema/types.generated.ts'
+
+/** What a partition of a session costs in memory beside its topic's name. */
+const PARTITION_BYTES = 400
+/** A session that nobody used for so long makes room for a new one, as in Kafka. */
+const EVICTED_AFTER_MS = 120_000
+const LARGEST_ID = 2 ** 31 - 1
+
+type AskedTopic = FetchRequest['topics'][number]
+type AskedPartition = AskedTopic['partitions'][number]
+
+/** One partition of a session: what the client asked for last, and what it was told last. */
+export class SessionPartition implements FetchPartition {
+  /** Zero where the client names topics. */
+  readonly topicId: string
+  readonly partition: number
+  readonly costBytes: number
+  /** Empty while no topic has the id. */
+  topic: string
+  /** The id belongs to no topic, or its name to another one by now. */
+  wrongId: MoonMQError | null = null
+  fetchOffset = 0
+  maxBytes = 0
+  currentLeaderEpoch = -1
+  lastFetchedEpoch = -1
+  #highWatermark = NO_OFFSET
+  #logStartOffset = NO_OFFSET
+
+  constructor(topic: string, topicId: string, partition: number) {
+    this.topic = topic
+    this.topicId = topicId
+    this.partition = partition
+    this.costBytes = PARTITION_BYTES + 2 * topic.length
+  }
+
+  ask({ fetchOffset, partitionMaxBytes, currentLeaderEpoch, lastFetchedEpoch }: AskedPartition): void {
+    this.fetchOffset = fetchOffset
+    this.maxBytes = partitionMaxBytes
+    this.currentLeaderEpoch = currentLeaderEpoch
+    this.lastFetchedEpoch = lastFetchedEpoch
+  }
+
+  /** Whether the client has to be told, which it then was. An error is told again each time, and so is what follows it. */
+  tells(found: FetchedPartition): boolean {
+    const isNew =
+      found.highWatermark !== this.#highWatermark ||
+      found.logStartOffset !== this.#logStartOffset ||
+      (found.read?.sizeBytes ?? 0) > 0 ||
+      found.error !== null ||
+      found.divergingEpoch !== null
+    this.#highWatermark = found.error === null ? found.highWatermark : NO_OFFSET
+    this.#logStartOffset = found.logStartOffset
+    return isNew
+  }
+}
+
+/** What a client fetches again and again (KIP-227). Its requests name changes only, and so do the answers. */
+export class FetchSession {
+  readonly id: number
+  /** From version 13 on; the two ways of naming topics do not mix in a session. */
+  readonly usesTopicIds: boolean
+  /** Of the next request. */
+  epoch = 1
+  lastUsedMs: number
+  costBytes = 0
+  readonly #topics = new Map<string, Map<number, SessionPartition>>()
+  /** In the order of reading: what gave records goes to the end, so that each comes first at some time. */
+  readonly #order = new Set<SessionPartition>()
+  #image: MetadataImage | null = null
+
+  constructor(id: number, usesTopicIds: boolean, nowMs: number) {
+    this.id = id
+    this.usesTopicIds = usesTopicIds
+    this.lastUsedMs = nowMs
+  }
+
+  get size(): number {
+    return this.#order.size
+  }
+
+  /** Adds partitions, and changes those that it has. */
+  ask(topics: FetchRequest['topics']): void {
+    for (const topic of topics) {
+      const partitions = this.#partitionsOf(topic)
+      for (const asked of topic.partitions) {
+        let found = partitions.get(asked.partition)
+        if (found === undefined) {
+          found = new SessionPartition(this.usesTopicIds ? '' : topic.topic, topic.topicId, asked.partition)
+          partitions.set(asked.partition, found)
+          this.#order.add(found)
+          this.costBytes += found.costBytes
+          // Its name is looked up with the next look at the image.
+          this.#image = null
+        }
+        found.ask(asked)
+      }
+    }
+  }
+
+  forget(topics: FetchRequest['forgottenTopicsData']): void {
+    for (const topic of topics) {
+      const key = this.usesTopicIds ? topic.topicId : topic.topic
+      const partitions = this.#topics.get(key)
+      for (const partition of topic.partitions) this.#forget(partitions, partition)
+      if (partitions?.size === 0) this.#topics.delete(key)
+    }
+  }
+
+  partition(topic: AskedTopic, partition: number): SessionPartition | undefined {
+    return this.#topics.get(this.usesTopicIds ? topic.topicId : topic.topic)?.get(partition)
+  }
+
+  /** In the order of reading, with the names that their ids have now. */
+  partitions(broker: BrokerPorts): readonly SessionPartition[] {
+    const { image } = broker.cluster
+    if (this.usesTopicIds && image !== this.#image) {
+      this.#image = image
+      for (const partition of this.#order) name(partition, broker)
+    }
+    return [...this.#order]
+  }
+
+  /** The partition gave records: others come first the next time. */
+  toEnd(partition: SessionPartition): void {
+    if (this.#order.delete(partition)) this.#order.add(partition)
+  }
+
+  nextEpoch(): number {
+    this.epoch = this.epoch === LARGEST_ID ? 1 : this.epoch + 1
+    return this.epoch
+  }
+
+  #partitionsOf({ topic, topicId }: AskedTopic): Map<number, SessionPartition> {
+    const key = this.usesTopicIds ? topicId : topic
+    let partitions = this.#topics.get(key)
+    if (partitions === undefined) {
+      partitions = new Map()
+      this.#topics.set(key, partitions)
+    }
+    return partitions
+  }
+
+  #forget(partitions: Map<number, SessionPartition> | undefined, partition: number): void {
+    const found = partitions?.get(partition)
+    if (found === undefined) return
+    partitions?.delete(partition)
+    this.#order.delete(found)
+    this.costBytes -= found.costBytes
+  }
+}
+
+/** A topic that went leaves its name, so that the client is told that it is gone; one that took the name is another one. */
+function name(partition: SessionPartition, { topics }: BrokerPorts): void {
+  const id = partition.topicId
+  if (partition.topic === '') partition.topic = topics.findById(id)?.name ?? ''
+  const { topic } = partition
+  if (topic === '') partition.wrongId = new MoonMQError('TOPIC_ID_UNKNOWN', { id })
+  else if ((topics.find(topic)?.id ?? id) !== id) partition.wrongId = new MoonMQError('TOPIC_ID_INCONSISTENT', { topic, id })
+  else partition.wrongId = null
+}
+
+export interface FetchSessionsDeps {
+  readonly clock: Clock
+  readonly random: Random
+  readonly metrics: Metrics
+}
+
+export interface FetchSessionsOptions {
+  /** Kafka's `max.incremental.fetch.session.cache.slots`; 0 = there are none. */
+  readonly maxSessions: number
+  /** Memory of all sessions together. */
+  readonly maxBytes: number
+}
+
+/**
+ * Sessions of all connections, bounded in number and bytes. A client without one sends full fetches, so nothing is lost where there is no
+ * room: a new session takes the place of one that is unused, and is declined while all are in use.
+ */
+export class FetchSessions {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #options: FetchSessionsOptions
+  /** Least recently used first. */
+  readonly #sessions = new Map<number, FetchSession>()
+  readonly #evictions: Counter
+  readonly #unobserve: readonly (() => void)[]
+  #bytes = 0
+
+  constructor(deps: FetchSessionsDeps, options: FetchSessionsOptions) {
+    this.#clock = deps.clock
+    this.#random = deps.random
+    this.#options = options
+    this.#evictions = deps.metrics.counter('moonmq_fetch_session_evictions_total')
+    this.#unobserve = [
+      deps.metrics.observed('moonmq_fetch_sessions', () => this.#sessions.size),
+      deps.metrics.observed('moonmq_fetch_session_bytes', () => this.#bytes),
+    ]
+  }
+
+  find(id: number): FetchSession | undefined {
+    return this.#sessions.get(id)
+  }
+
+  /** A new session with the partitions of the request; null when there is no room. */
+  create(request: FetchRequest, usesTopicIds: boolean): FetchSession | null {
+    const nowMs = this.#clock.monotonicMs()
+    const session = new FetchSession(this.#newId(), usesTopicIds, nowMs)
+    session.ask(request.topics)
+    if (session.costBytes > this.#options.maxBytes || !this.#makeRoom(session.costBytes, nowMs)) return null
+    this.#sessions.set(session.id, session)
+    this.#bytes += session.costBytes
+    return session
+  }
+
+  /** Changes what a session fetches. False when it had to be given up: its partitions are more than there is memory for. */
+  update(session: FetchSession, request: FetchRequest): boolean {
+    const before = session.costBytes
+    session.ask(request.topics)
+    session.forget(request.forgottenTopicsData)
+    const nowMs = this.#clock.monotonicMs()
+    session.lastUsedMs = nowMs
+    this.#sessions.delete(session.id)
+    this.#bytes -= before
+    if (session.size === 0 || (session.costBytes > before && !this.#makeRoom(session.costBytes, nowMs))) return false
+    this.#sessions.set(session.id, session)
+    this.#bytes += session.costBytes
+    return true
+  }
+
+  remove(id: number): void {
+    const session = this.#sessions.get(id)
+    if (session === undefined) return
+    this.#sessions.delete(id)
+    this.#bytes -= session.costBytes
+  }
+
+  close(): void {
+    for (const stop of this.#unobserve) stop()
+  }
+
+  #makeRoom(bytes: number, nowMs: number): boolean {
+    while (this.#sessions.size >= this.#options.maxSessions || this.#bytes + bytes > this.#options.maxBytes) {
+      const [oldest] = this.#sessions.values()
+      if (oldest === undefined || nowMs - oldest.lastUsedMs <= EVICTED_AFTER_MS) return false
+      this.remove(oldest.id)
+      this.#evictions.add(1)
+    }
+    return true
+  }
+
+  #newId(): number {
+    for (;;) {
+      const id = 1 + this.#random.below(LARGEST_ID)
+      if (!this.#sessions.has(id)) return id
+    }
+  }
+}
