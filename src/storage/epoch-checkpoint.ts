@@ -1,5 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
-import { readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
+import { placeFile, readSmallFile, readSmallFileNow, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import type { EpochStart } from './epoch-cache.ts'
 
@@ -47,7 +47,19 @@ export function writeEpochCheckpoint(disk: Disk, directory: string, entries: rea
   return writeFileAtomically(disk, `${directory}/${EPOCH_CHECKPOINT_NAME}`, [encodeEpochCheckpoint(entries)])
 }
 
+/** The same, but the caller syncs the directory. */
+export function placeEpochCheckpoint(disk: Disk, directory: string, entries: readonly EpochStart[]): Promise<void> {
+  return placeFile(disk, `${directory}/${EPOCH_CHECKPOINT_NAME}`, [encodeEpochCheckpoint(entries)])
+}
+
 /** The entries of the file, or null when it is missing. Throws DATA_DAMAGED. */
+export function readEpochCheckpointNow(disk: Disk, directory: string): EpochStart[] | null {
+  const path = `${directory}/${EPOCH_CHECKPOINT_NAME}`
+  const bytes = readSmallFileNow(disk, path, MAX_BYTES)
+  return bytes === null ? null : decodeEpochCheckpoint(bytes, path)
+}
+
+/** Like `readEpochCheckpointNow`, in the thread pool. */
 export async function readEpochCheckpoint(disk: Disk, directory: string): Promise<EpochStart[] | null> {
   const path = `${directory}/${EPOCH_CHECKPOINT_NAME}`
   const bytes = await readSmallFile(disk, path, MAX_BYTES)

@@ -2,12 +2,12 @@ import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
 import { Semaphore } from '../core/semaphore.ts'
-import { readSmallFile } from '../io/atomic-file.ts'
+import { readSmallFileNow } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
 import { ROOT_FILES } from './checkpoint.ts'
 import type { EpochStart } from './epoch-cache.ts'
-import { readEpochCheckpoint, writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import { placeEpochCheckpoint, readEpochCheckpointNow } from './epoch-checkpoint.ts'
 import {
   decodePartitionMetadata,
   PARTITION_METADATA_FILE,
@@ -36,6 +36,8 @@ export interface ReplayOptions {
 export interface Replayed {
   /** By topic id and partition: everything below was acknowledged. */
   readonly acknowledged: ReadonlyMap<string, number>
+  /** By the same key: the first offset of the newest segment that was written and made durable, with every name in its folder. */
+  readonly synced: ReadonlyMap<string, number>
   /** Not all that it holds could be written: it stays as it is. */
   readonly isKept: boolean
   /** Why what it held is not known, though logs may need it. The note stays until somebody said so for every log. */
@@ -51,7 +53,7 @@ interface ReplayDeps {
 const MAX_METADATA_BYTES = 1024
 const DAMAGED_SUFFIX = '.damaged'
 const PARALLEL = 16
-const NOTHING: Replayed = { acknowledged: new Map(), isKept: false, lost: null }
+const NOTHING: Replayed = { acknowledged: new Map(), synced: new Map(), isKept: false, lost: null }
 
 /**
  * Writes what the journal holds into the files that it stood in for, makes them durable, and removes it; before any log is loaded. May be
@@ -64,13 +66,16 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   if (content === null) return NOTHING
   const logs = gather(content.frames, options)
   const acknowledged = new Map<string, number>()
+  const synced = new Map<string, number>()
   let records = 0
   let isKept = false
   const slots = new Semaphore(PARALLEL)
   const one = async (each: Replay) => {
     acknowledged.set(ownerKey(each.owner), each.acknowledged)
     try {
-      records += await replayLog(deps, options, each)
+      const written = await replayLog(deps, options, each)
+      records += written.entries
+      if (written.newestSegment !== null) synced.set(ownerKey(each.owner), written.newestSegment)
     } catch (error) {
       if (systemCode(error) === null && !(error instanceof MoonMQError)) throw error
       isKept = true
@@ -83,7 +88,7 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   deps.failpoint('journal.replayed')
   const lost = content.isLost && options.hadPowerCut ? content.reason : null
   if (!isKept) await finish(deps, options.folder, content, lost !== null)
-  return { acknowledged, isKept, lost }
+  return { acknowledged, synced, isKept, lost }
 }
 
 /** The journal is not needed any more. The note goes first, durably: alone, it would say that a journal is lost. */
@@ -150,30 +155,37 @@ function gather(frames: readonly JournalFrame[], options: ReplayOptions): Map<st
   return logs
 }
 
-/** Returns how many entries were written. */
-async function replayLog(deps: ReplayDeps, options: ReplayOptions, replay: Replay): Promise<number> {
+interface Written {
+  entries: number
+  newestSegment: number | null
+}
+
+/** The journal stays until all of it is durable, so names need one sync, at the end. */
+async function replayLog(deps: ReplayDeps, options: ReplayOptions, replay: Replay): Promise<Written> {
   const { disk } = deps
   const folder = `${options.folder}/${partitionFolderName(replay.owner)}`
-  const metadata = await readSmallFile(disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_METADATA_BYTES)
+  const metadata = readSmallFileNow(disk, `${folder}/${PARTITION_METADATA_FILE}`, MAX_METADATA_BYTES)
+  const written: Written = { entries: 0, newestSegment: null }
   const topicId = metadata === null ? null : decodePartitionMetadata(metadata)
   // A topic of the same name was deleted since.
-  if (topicId !== null && topicId !== replay.owner.topicId) return 0
+  if (topicId !== null && topicId !== replay.owner.topicId) return written
   // The folder is as new as the first bytes of its log: its name, or what it is for, may be gone with the power.
   if (topicId === null) await makeLogFolder(deps, folder, replay.owner.topicId)
-  await replayEpochs(disk, folder, replay.epochs)
+  const hasEpochs = await replayEpochs(disk, folder, replay.epochs)
   const names = new Set((await disk.list(folder)).map((entry) => entry.name))
   const segments = bySegment(replay.records)
   const bases = [...segments.keys(), ...segmentBases(names)].sort((a, b) => a - b)
-  let written = 0
   for (const [base, entries] of segments) {
     const isThere = names.has(segmentFileName(base, 'log'))
     const nextBase = bases.find((each) => each > base)
     if (!isThere && hasLeft({ names, base, nextBase, entries, logStart: options.logStartOf(replay.owner) })) continue
     // Where nobody knows what was compacted since, only an end may be put back.
     const mayChange = options.arePointsKnown || nextBase === undefined
-    if (mayChange || isThere) written += await replaySegment(deps, folder, entries, mayChange)
+    if (!mayChange && !isThere) continue
+    written.entries += await replaySegment(deps, folder, entries, mayChange)
+    written.newestSegment = Math.max(base, written.newestSegment ?? 0)
   }
-  if (written > 0) await disk.syncDirectory(folder)
+  if (written.newestSegment !== null || hasEpochs) await disk.syncDirectory(folder)
   return written
 }
 
@@ -237,15 +249,17 @@ async function replaySegment(
   return written
 }
 
-/** The file may know later epochs already. */
-async function replayEpochs(disk: Disk, folder: string, epochs: readonly EpochStart[] | null): Promise<void> {
+/** The file may know later epochs already. Its name is not durable yet when it was written, and true is returned. */
+async function replayEpochs(disk: Disk, folder: string, epochs: readonly EpochStart[] | null): Promise<boolean> {
   const newest = epochs?.[epochs.length - 1]
-  if (epochs === null || newest === undefined) return
+  if (epochs === null || newest === undefined) return false
   let known: readonly EpochStart[] = []
   try {
-    known = (await readEpochCheckpoint(disk, folder)) ?? []
+    known = readEpochCheckpointNow(disk, folder) ?? []
   } catch (error) {
     if (!isCode(error, 'DATA_DAMAGED')) throw error
   }
-  if ((known[known.length - 1]?.leaderEpoch ?? -1) < newest.leaderEpoch) await writeEpochCheckpoint(disk, folder, epochs)
+  if ((known[known.length - 1]?.leaderEpoch ?? -1) >= newest.leaderEpoch) return false
+  await placeEpochCheckpoint(disk, folder, epochs)
+  return true
 }

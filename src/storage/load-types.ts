@@ -5,7 +5,7 @@ import type { CompactionNote } from './compaction/note.ts'
 import type { EpochCache } from './epoch-cache.ts'
 import type { HandleCache } from './handles.ts'
 import type { ProducerState, ProducerStateOptions } from './producer-state.ts'
-import type { CutReport, RecoverDeps } from './recovery.ts'
+import type { CutReport, RecoverDeps, SyncedBefore } from './recovery.ts'
 import type { Segment } from './segment.ts'
 
 export interface LoadDeps extends RecoverDeps {
@@ -30,6 +30,8 @@ export interface LoadOptions extends TopicPartition {
   /** Leader epoch of the partition in the metadata log; null when nobody knows it yet. */
   readonly maxEpoch: number | null
   readonly hadPowerCut: boolean
+  /** At a start alone: what is durable already, though recovery reads it. */
+  readonly synced?: SyncedBefore | null
   readonly indexIntervalBytes: number
   /** After a failed sync: bytes past this offset are written again. */
   readonly rewriteFrom: number | null

@@ -1,7 +1,6 @@
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Uuid } from '../core/uuid.ts'
-import type { Disk } from '../io/disk.ts'
-import { systemCode } from '../io/system-error.ts'
+import { readSmallFileNow } from '../io/atomic-file.ts'
 import { type CleanLog, loadSummarized, SMALL_LOG_BYTES } from './clean-logs.ts'
 import { COMPACTION_NOTE_FILE, type CompactionNote, loadCompactionNote, NEVER_COMPACTED, writeCompactionNote } from './compaction/note.ts'
 import { settleCompaction } from './compaction/swap.ts'
@@ -21,7 +20,7 @@ import { syncTopicId } from './log-folder.ts'
 import type { OffsetEntry } from './offset-index.ts'
 import { decodeProducerSnapshot, loadProducerSnapshot, producerSnapshotName } from './producer-snapshot.ts'
 import { ProducerState } from './producer-state.ts'
-import { type CutReport, foldBatch, recoverSegments } from './recovery.ts'
+import { type CutReport, foldBatch, isSynced, recoverSegments } from './recovery.ts'
 import { scanBatches } from './scan.ts'
 import { Segment } from './segment.ts'
 import type { ProducerEntry } from './types.ts'
@@ -100,7 +99,7 @@ async function loadSegments(
   }
   const isInDoubt = names.has(IN_DOUBT_FILE)
   const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)
-  const loaded = await recover(deps, { ...options, rewriteFrom }, bases, epochs)
+  const loaded = await recover(deps, { ...options, rewriteFrom }, { names, bases }, epochs)
   await removeOrphans(deps, options, names, bases)
   if (isInDoubt) await deps.disk.removeFile(`${options.folder}/${IN_DOUBT_FILE}`)
   return loaded
@@ -318,7 +317,12 @@ async function findSnapshot(
   return loadProducerSnapshot(deps, { directory: options.folder, minOffset: options.holesBelow, maxOffset: endOffset })
 }
 
-async function recover(deps: LoadDeps, options: Loading, bases: readonly number[], found: EpochCache | null): Promise<LoadedSegments> {
+async function recover(
+  deps: LoadDeps,
+  options: Loading,
+  { names, bases }: { names: ReadonlySet<string>; bases: readonly number[] },
+  found: EpochCache | null,
+): Promise<LoadedSegments> {
   const epochs = found ?? new EpochCache()
   const fromIndex = found === null ? 0 : firstUnverified(bases, options.recoveryPoint)
   const segments = await openSegments(deps, options.folder, bases, fromIndex)
@@ -343,8 +347,16 @@ async function recover(deps: LoadDeps, options: Loading, bases: readonly number[
   active.isFinished = false
   const changed = epochs.truncateFromEnd(active.nextOffset)
   if (changed || found === null) await writeEpochCheckpoint(deps.disk, options.folder, epochs.entries)
-  await deps.disk.syncDirectory(options.folder)
+  const isAsFound = recovered.cuts.length === 0 && segments.length === 1 && hasNoIndex(names, active)
+  if (!isAsFound || !isSynced(active, options)) await deps.disk.syncDirectory(options.folder)
   return finish(deps, options, recovered.segments, producers, epochs, recovered.cuts)
+}
+
+/** No index was found of the segment and none was made: no name in the folder changed. */
+function hasNoIndex(names: ReadonlySet<string>, { baseOffset, index, timeIndex, txnIndex }: Segment): boolean {
+  const kinds = ['index', 'timeindex', 'txnindex'] as const
+  if (kinds.some((kind) => names.has(segmentFileName(baseOffset, kind)))) return false
+  return index.store.isUnused && timeIndex.store.isUnused && txnIndex.load().length === 0
 }
 
 function finish(
@@ -404,29 +416,5 @@ async function foldFrom(
     } finally {
       segment.log.release()
     }
-  }
-}
-
-/**
- * A small file read at once; null when it is missing. A start reads a few of them for every partition, and through the thread pool
- * that costs ten times as much. Throws DATA_DAMAGED when it is larger than `maxBytes`.
- */
-function readSmallFileNow(disk: Disk, path: string, maxBytes: number): Buffer | null {
-  let file: ReturnType<Disk['openNow']>
-  try {
-    file = disk.openNow(path, 'read')
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return null
-    throw error
-  }
-  try {
-    if (file.sizeBytes > maxBytes) {
-      throw new MoonMQError('DATA_DAMAGED', { path, reason: `it has ${file.sizeBytes} bytes, more than the ${maxBytes} it can have` })
-    }
-    const bytes = Buffer.alloc(file.sizeBytes)
-    return bytes.subarray(0, file.readNow(bytes, 0))
-  } finally {
-    // Nothing was written through it, so nothing is lost when closing fails.
-    file.close().catch(() => {})
   }
 }

@@ -128,6 +128,8 @@ export class LogManager implements Resource {
   readonly #areStartsKnown: boolean
   /** By the journal: everything below was acknowledged. */
   readonly #acknowledged: ReadonlyMap<string, number>
+  /** By the journal's replay: the segment that it synced. */
+  readonly #synced: ReadonlyMap<string, number>
   #lostJournal: LostJournal | null
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
@@ -174,6 +176,7 @@ export class LogManager implements Resource {
     this.#hadPowerCut = found.hadPowerCut
     this.#areStartsKnown = found.areStartsKnown
     this.#acknowledged = found.replayed.acknowledged
+    this.#synced = found.replayed.synced
     this.#clean = found.clean
     this.#space = found.space
     const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
@@ -514,6 +517,7 @@ export class LogManager implements Resource {
         logStartOffset,
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
+        synced: { below: recoveryPoint, segment: this.#synced.get(key) ?? null },
       },
       hasRoom: this.#roomFor(request.usesReserve ?? false),
       onTruncate: async (offset) => {

@@ -45,7 +45,10 @@ export interface LogOptions {
   readonly isFolderThere: boolean
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
-  readonly load: Pick<LoadOptions, 'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut'>
+  readonly load: Pick<
+    LoadOptions,
+    'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut' | 'synced'
+  >
   /** It keeps what the broker needs to go on, so it may use the space that other logs must leave. */
   readonly usesReserve?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */

@@ -443,7 +443,8 @@ export class PartitionLog implements Log, ReadableLog {
       const { recoveryPoint, logStartOffset } = this
       await this.#closeSegments()
       await this.#epochKeeper.settleSaved()
-      const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, recoveryPoint, logStartOffset, maxEpoch: leaderEpoch }
+      const known = { recoveryPoint, logStartOffset, maxEpoch: leaderEpoch, synced: null }
+      const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, ...known }
       const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, storedOffset), acknowledgedOffset })
       // Nothing of a log that the journal has is ever cut, unless a read went wrong; a journal that failed has nothing to say anyway.
       if (loaded.cuts.length > 0) await this.#deps.commit.forget(this.#owner).catch(() => {})
@@ -549,6 +550,7 @@ export class PartitionLog implements Log, ReadableLog {
         await cutFiles(this.#deps, { folder: this.folder, bases, offset, holesBelow: this.holesBelow })
         const load = {
           ...this.#options.load,
+          synced: null,
           wasClean: false,
           hadPowerCut: false,
           recoveryPoint,

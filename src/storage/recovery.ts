@@ -22,6 +22,14 @@ export interface CutReport {
   readonly hadBatchesBehind: boolean
 }
 
+/** What a start knows to be durable, though recovery reads it. */
+export interface SyncedBefore {
+  /** By the checkpoint: the files up to here. */
+  readonly below: number
+  /** First offset of the segment that the replay of the journal has just made durable, with every name in the folder. */
+  readonly segment: number | null
+}
+
 export interface RecoverOptions {
   /** Base of the first segment to verify. */
   readonly fromIndex: number
@@ -39,6 +47,7 @@ export interface RecoverOptions {
   /** Bytes past this offset may look whole in memory and not be on disk: they are written again before the sync. */
   readonly rewriteFrom: number | null
   readonly indexIntervalBytes: number
+  readonly synced?: SyncedBefore | null
 }
 
 export interface RecoverDeps {
@@ -122,13 +131,26 @@ async function recoverSegment(
     if (indexedOffset >= scan.nextOffset) warnOfShortLog(deps.log, segment.log.path, scan.nextOffset, indexedOffset)
     if (rebuild.rewritePosition !== null) await rewrite(file, deps.pool, rebuild.rewritePosition, segment.writtenBytes)
     segment.finishTimeIndexWhenClosed(next !== null && cut === null)
-    await file.datasync()
+    if (cut !== null || !isSynced(segment, options)) await file.datasync()
     await syncIndexes(segment, options.isOnly)
     deps.failpoint('recovery.segment-synced')
     return cut
   } finally {
     segment.log.release()
   }
+}
+
+/**
+ * Whether all that the scan found is durable: a sync of a file without news costs a flush of the device all the same. A segment that begins
+ * at the point may have been cut by a process that died before it synced that.
+ */
+export function isSynced(
+  { baseOffset, nextOffset }: Segment,
+  { rewriteFrom, synced = null }: Pick<RecoverOptions, 'rewriteFrom' | 'synced'>,
+): boolean {
+  return (
+    rewriteFrom === null && synced !== null && (baseOffset === synced.segment || (baseOffset < synced.below && nextOffset <= synced.below))
+  )
 }
 
 /** An only segment without entries has no index files: recovery makes them when there is something to say. */

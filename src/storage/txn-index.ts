@@ -190,7 +190,8 @@ export class TxnIndex {
   /** Throws the index away, to be built again or for good. */
   async reset(): Promise<void> {
     await this.close()
-    await this.#disk.removeFile(this.path)
+    // Most logs have none, and recovery asks for every log.
+    if (this.#disk.statNow(this.path) !== null) await this.#disk.removeFile(this.path)
     this.#entries = []
     this.#written = 0
   }

@@ -194,3 +194,22 @@ test('a start that cannot write what the journal holds keeps it for the next one
   assert.deepEqual(await ends(again.logs), Array(COUNT).fill(2))
   await again.manager.close()
 })
+
+test('what a start wrote from the journal is synced once, and what the checkpoint covers not again', async () => {
+  const { disk, logs, manager } = await opened()
+  await moment(logs)
+  await manager.checkpoint()
+  while (logs.some((log) => log.recoveryPoint < 2)) await new Promise(setImmediate)
+  await manager.checkpoint()
+  await moment(logs.slice(0, COUNT / 2))
+  const left = disk.processKilled()
+  left.resetCounters()
+  const after = await open(left)
+  assert.equal(left.counters('.log').syncs, COUNT / 2)
+  const ended = [...Array(COUNT / 2).fill(3), ...Array(COUNT / 2).fill(2)]
+  assert.deepEqual(await ends(after.logs), ended)
+  // All of it is durable, though nothing was synced since.
+  const cut = await open(left.powerCut(new SeededRandom(9), LOST), { boot: 'boot-2' })
+  assert.deepEqual(await ends(cut.logs), ended)
+  await cut.manager.close()
+})
