@@ -126,10 +126,8 @@ export class LogManager implements Resource {
   readonly #hadPowerCut: boolean
   /** A partition without a saved start begins at 0. */
   readonly #areStartsKnown: boolean
-  /** By the journal: everything below was acknowledged. */
-  readonly #acknowledged: ReadonlyMap<string, number>
-  /** By the journal's replay: the segment that it synced. */
-  readonly #synced: ReadonlyMap<string, number>
+  /** What the journal told. */
+  readonly #replayed: Replayed
   #lostJournal: LostJournal | null
   readonly #logs = new Map<string, PartitionLog>()
   readonly #opening = new Map<string, Promise<PartitionLog>>()
@@ -175,8 +173,7 @@ export class LogManager implements Resource {
     this.wasClean = found.wasClean
     this.#hadPowerCut = found.hadPowerCut
     this.#areStartsKnown = found.areStartsKnown
-    this.#acknowledged = found.replayed.acknowledged
-    this.#synced = found.replayed.synced
+    this.#replayed = found.replayed
     this.#clean = found.clean
     this.#space = found.space
     const { disk, clock, log, random = new SystemRandom(), failpoint = NO_FAILPOINT } = deps
@@ -496,7 +493,7 @@ export class LogManager implements Resource {
     const key = offsetKey(request.topicId, request.partition)
     const recoveryPoint = this.#offsets.recoveryPoint(key) ?? 0
     const logStartOffset = this.#offsets.logStart(key) ?? (this.#areStartsKnown ? 0 : null)
-    const acknowledgedOffset = this.#acknowledged.get(key) ?? 0
+    const acknowledgedOffset = this.#replayed.acknowledged.get(key) ?? 0
     const known = this.#clean.get(key) ?? null
     const clean = known !== null && isSameFolder(this.#deps.disk, folder, known) ? known : null
     const hadRecords = Math.max(recoveryPoint, acknowledgedOffset) > (logStartOffset ?? 0)
@@ -517,7 +514,7 @@ export class LogManager implements Resource {
         logStartOffset,
         maxEpoch: request.maxEpoch,
         hadPowerCut: this.#hadPowerCut,
-        synced: { below: recoveryPoint, segment: this.#synced.get(key) ?? null },
+        synced: { below: recoveryPoint, segment: this.#replayed.synced.get(key) ?? null },
       },
       hasRoom: this.#roomFor(request.usesReserve ?? false),
       onTruncate: async (offset) => {
@@ -636,7 +633,7 @@ export class LogManager implements Resource {
   /** The journal that told of it is gone by the next start, which must not take what is left of a damaged log for all of it. */
   #keepAcknowledged({ topicId, partition }: OpenLogRequest): void {
     const key = offsetKey(topicId, partition)
-    const offset = this.#acknowledged.get(key) ?? 0
+    const offset = this.#replayed.acknowledged.get(key) ?? 0
     if (offset <= (this.#offsets.recoveryPoint(key) ?? 0)) return
     this.#checkpoints
       .run(() => this.#offsets.keep({ topicId, partition, offset }))
