@@ -2,6 +2,7 @@
 import type { AnyApi } from '../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
+import { suitesTable } from './docs-suites.ts'
 
 const HEAD = `# Kafka clients and MoonMQ
 
@@ -36,6 +37,14 @@ export function kafkaDocument(apis: readonly AnyApi[] = KAFKA_APIS): string {
 | key | API | why |
 | --- | --- | --- |
 ${skipped.join('\n')}
+
+## The clients' own tests
+
+What their own test suites say, run on one machine against each broker. The names behind the numbers are in \`test/conformance/kafka-4.4.0\` and
+\`test/conformance/moonmq\`, what is excepted and why in \`test/conformance/exceptions.txt\`; \`npm run suites\` runs them again. Programs of others that
+run unchanged, with their commands: [EXAMPLES.md](EXAMPLES.md).
+
+${suitesTable()}
 `
 }
 

@@ -174,6 +174,42 @@ test('topics, partitions, settings and groups are administered', async () => {
   await admin.disconnect()
 })
 
+test('a transaction moves records and the offsets of its source together, or neither', async () => {
+  await using broker = await BrokerProcess.start()
+  const kafka = kafkaClient(broker.address, 'flow')
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic: 'source', messages: Array.from({ length: 6 }, (_, i) => ({ partition: 0, value: `record ${i}` })) })
+  await producer.disconnect()
+  const mover = kafka.producer({ transactionalId: 'mover', idempotent: true, maxInFlightRequests: 1 })
+  await mover.connect()
+  const move = async (from: number, to: number, end: 'commit' | 'abort') => {
+    const transaction = await mover.transaction()
+    const messages = Array.from({ length: to - from }, (_, i) => ({ value: `${end} ${from + i}` }))
+    await transaction.send({ topic: 'target', messages })
+    const partitions = [{ partition: 0, offset: String(to) }]
+    await transaction.sendOffsets({ consumerGroupId: 'movers', topics: [{ topic: 'source', partitions }] })
+    await transaction[end]()
+  }
+  const admin = kafka.admin()
+  await admin.connect()
+  const committed = async () => (await admin.fetchOffsets({ groupId: 'movers', topics: ['source'] }))[0]?.partitions[0]?.offset
+  await move(0, 2, 'commit')
+  await move(2, 4, 'abort')
+  assert.equal(await committed(), '2', 'what was aborted is not committed')
+  await broker.kill()
+  await broker.start()
+  assert.equal(await committed(), '2', 'what was committed stays')
+  await move(2, 6, 'commit')
+  assert.equal(await committed(), '6')
+  await mover.disconnect()
+  await admin.disconnect()
+  assert.deepEqual(
+    (await readAsGroup(kafka, 'readers', 'target', 6)).map(({ message }) => String(message.value)),
+    [0, 1, 2, 3, 4, 5].map((i) => `commit ${i}`),
+  )
+})
+
 test('a second broker on the same folder is refused', async () => {
   await using broker = await BrokerProcess.start()
   await assert.rejects(

@@ -34,9 +34,9 @@ export async function openDumpTool(pomFile: string): Promise<DumpTool> {
   return { dump: (files, options, expectations = {}) => dump(libraries, files, options, expectations.compacted === true) }
 }
 
-/** The folder with Kafka 4.4's libraries: broker, tools and Java clients. */
-export async function kafkaLibraries(pomFile: string): Promise<string> {
-  const folder = laneFolder('kafka-tools-4.4.0')
+/** The folder with Kafka's libraries that the file names: by default broker, tools and Java clients of 4.4. */
+export async function kafkaLibraries(pomFile: string, name = 'kafka-tools-4.4.0'): Promise<string> {
+  const folder = laneFolder(name)
   const libraries = join(folder, 'lib')
   const whole = join(folder, 'whole')
   if (!exists(whole)) {
