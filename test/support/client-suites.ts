@@ -1,11 +1,11 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BROKER_SETTINGS } from '../../src/config/broker-settings.ts'
 import { variableOf } from '../../src/config/environment.ts'
 import { BrokerProcess } from './broker-process.ts'
 import { exists, hasProgram, laneFolder, run } from './programs.ts'
 import { inRoot } from './root.ts'
-import { count, type LogKind, readOutcomes, type SuiteList } from './suite-lists.ts'
+import { count, type LogKind, readList, readOutcomes, type SuiteList } from './suite-lists.ts'
 
 /** The clients' own test suites: scripts kept outside of the project, in the folder that MOONMQ_SUITES names. */
 
@@ -19,11 +19,19 @@ export interface ClientSuite {
   /** What the script takes as its filter. */
   readonly filter?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Its script takes a list of tests: those that pass on Kafka. The others are told to stay out. */
+  readonly isListed?: true
   /** Seconds for the tests alone, wholly; null = the script's own. */
   readonly limitS: number | null
   /** In the CI lane: less time, or only a part. Absent = as it is. */
   readonly ci?: { readonly limitS?: number; readonly filter?: string; readonly env?: Readonly<Record<string, string>> }
 }
+
+export const LISTS = {
+  kafka: inRoot('test', 'conformance', 'kafka-4.4.0'),
+  moonmq: inRoot('test', 'conformance', 'moonmq'),
+  exceptions: inRoot('test', 'conformance', 'exceptions.txt'),
+} as const
 
 const LIBRDKAFKA_1 =
   '0001,0002,0003,0005,0007,0008,0011,0012,0013,0014,0015,0017,0018,0019,0022,0026,0029,0030,0031,0033,0034,0036,0039,0040,0041,0044,0045,0047,0048,0049,0050,0051,0052,0054,0055,0056,0057'
@@ -39,8 +47,9 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
   { name: 'librdkafka-1', script: 'librdkafka', log: 'librdkafka', needs: COMPILER, filter: LIBRDKAFKA_1, limitS: 300 },
   { name: 'librdkafka-2', script: 'librdkafka', log: 'librdkafka', needs: COMPILER, filter: LIBRDKAFKA_2, limitS: 480 },
   { name: 'kafka-python', log: 'pytest', needs: ['python3'], limitS: 400 },
-  { name: 'kafka-go', log: 'go', needs: ['go'], limitS: 240 },
-  { name: 'kfake-behaviours', log: 'go', needs: ['go'], limitS: 420 },
+  { name: 'kafka-go', log: 'go', needs: ['go'], env: { SKIP: '^(TestConn|TestReaderConsumerGroup)$' }, limitS: 300 },
+  { name: 'kafka-go-reader', script: 'kafka-go', log: 'go', needs: ['go'], filter: '^TestReaderConsumerGroup$', limitS: 120 },
+  { name: 'kfake-behaviours', log: 'go', needs: ['go'], isListed: true, limitS: 420 },
   { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, limitS: 300 },
 ]
 
@@ -103,6 +112,7 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
     SUITE_WRAP: process.env.MOONMQ_TEST_SUITE_WRAP ?? '',
     ...(limitS === null ? {} : { LIMIT: String(limitS) }),
   }
+  if (suite.isListed === true) Object.assign(env, { LIST: listedTests(suite, suitesFolder) })
   const startedMs = Date.now()
   const ran = await run('bash', [scriptOf(suite), address, part.filter ?? suite.filter ?? ''], {
     limitMs: INSTALL_LIMIT_MS + (limitS ?? 600) * 1000,
@@ -112,6 +122,15 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
   const printed = ran.stdout + ran.stderr
   const outcomes = readOutcomes(suite.log, join(suitesFolder, suite.script ?? suite.name), printed)
   return { list: { head: [], outcomes }, printed, seconds }
+}
+
+/** A file with the names of what passes on Kafka; an empty name, which means all, when there is no list. */
+function listedTests({ name }: ClientSuite, folder: string): string {
+  const kafka = readList(join(LISTS.kafka, `${name}.txt`))
+  if (kafka === null) return ''
+  const path = join(folder, `${name}.list`)
+  writeFileSync(path, `${[...kafka.outcomes].flatMap(([test, outcome]) => (outcome === 'passed' ? [test] : [])).join('\n')}\n`)
+  return path
 }
 
 /** The first lines of a list's file. */
@@ -124,9 +143,3 @@ export function headOf(suite: ClientSuite, broker: string, outcomes: SuiteList['
     `limit: ${suite.limitS === null ? "the script's own" : `${suite.limitS} s`}${suite.filter === undefined ? '' : `; filter: ${suite.filter}`}`,
   ]
 }
-
-export const LISTS = {
-  kafka: inRoot('test', 'conformance', 'kafka-4.4.0'),
-  moonmq: inRoot('test', 'conformance', 'moonmq'),
-  exceptions: inRoot('test', 'conformance', 'exceptions.txt'),
-} as const

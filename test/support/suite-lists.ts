@@ -59,15 +59,16 @@ function ofGo(lines: string): Map<string, Outcome> {
   return outcomes
 }
 
-/** The runner may end by a signal, so the lines of each test count and not its table. */
+/** The table at the end is missing when the runner was cut or ended by a signal; then the lines of each test tell. */
 function ofLibrdkafka(log: string): Map<string, Outcome> {
   const outcomes = new Map<string, Outcome>()
-  const isWhole = /^=+ Test summary|TEST (?:REPORT|.*) SUITE|Test suite.* (?:PASSED|FAILED)/im.test(log)
-  for (const [, name = ''] of log.matchAll(/Running test (\S+)/g)) outcomes.set(name, isWhole ? 'failed' : 'cut')
-  for (const [, name = '', end = ''] of log.matchAll(/=+ Test (\S+) (PASSED|SKIPPED|FAILED) =+/g)) {
-    outcomes.set(name, end === 'PASSED' ? 'passed' : end === 'SKIPPED' ? 'skipped' : 'failed')
+  const ends: Readonly<Record<string, Outcome>> = { PASSED: 'passed', SKIPPED: 'skipped', FAILED: 'failed' }
+  for (const [, name = ''] of log.matchAll(/Running test (\S+)/g)) outcomes.set(name, 'cut')
+  for (const [, name = '', end = ''] of log.matchAll(/=+ Test (\S+) (PASSED|SKIPPED) =+/g)) outcomes.set(name, ends[end] ?? 'failed')
+  for (const [, name = ''] of log.matchAll(/^\[(\d{4}_\S+) .*\] TEST FAILURE$/gm)) outcomes.set(name, 'failed')
+  for (const [, name = '', end = ''] of log.matchAll(/^\| (\d{4}_\S+) +\| +(PASSED|SKIPPED|FAILED) \|/gm)) {
+    if (outcomes.has(name)) outcomes.set(name, ends[end] ?? 'failed')
   }
-  for (const [, name = ''] of log.matchAll(/^.*Test (\S+) FAILED/gm)) if (outcomes.get(name) === 'cut') outcomes.set(name, 'failed')
   return outcomes
 }
 

@@ -44,6 +44,16 @@ test('each kind of log gives the outcome of each test', () => {
     't.py::test_c': 'failed',
     't.py::test_d': 'cut',
   })
+  const native = [
+    '[<MAIN>         /  0.100s] Running test 0001_a in a new thread',
+    '[<MAIN>         /  0.100s] Running test 0002_b in a new thread',
+    '[<MAIN>         /  0.100s] Running test 0003_c in a new thread',
+    '[0001_a         /  1.306s] ================= Test 0001_a PASSED =================',
+    '[0002_b         /  8.184s] TEST FAILURE',
+  ]
+  assert.deepEqual(outcomesOf('librdkafka', 'run.log.txt', native), { '0001_a': 'passed', '0002_b': 'failed', '0003_c': 'cut' })
+  const table = ['| 0001_a     |     PASSED |  81.791s |', '| 0003_c    |     FAILED |   8.791s | said why']
+  assert.equal(outcomesOf('librdkafka', 'run.log.txt', [...native, ...table])['0003_c'], 'failed')
   const mocha = { passes: [{ fullTitle: 'a b' }], failures: [{ fullTitle: 'a "after each" hook' }], pending: [{ fullTitle: 'c' }] }
   assert.deepEqual(outcomesOf('mocha', 'out.json', [JSON.stringify(mocha)]), {
     'a b': 'passed',
