@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Metrics } from '../core/counters.ts'
 import { MIB } from '../core/limits.ts'
+import type { Loader } from '../core/loader.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import type { Random } from '../core/random.ts'
@@ -43,6 +44,7 @@ export interface BrokerDeps {
   readonly logs: LogSource
   readonly codecs: BatchCodecs
   readonly offload: Offload
+  readonly loader: Loader
   readonly clock: Clock
   readonly random: Random
   readonly log: Logger
@@ -135,9 +137,10 @@ export class Broker implements RecordPorts, Resource {
         metrics: deps.metrics,
         metadata,
         offsetsTopic: this.#offsetsTopic(metadata, settings),
+        loader: deps.loader,
         highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
       },
-      groupOptions(nodeId, (name) => settings.number(name)),
+      groupOptions(nodeId, settings),
     )
     this.groups = this.#groups
     const producer = new RecordProducer(

@@ -1,4 +1,5 @@
 import type { MoonMQError } from '../core/errors.ts'
+import type { Uuid } from '../core/uuid.ts'
 import type { RequestContext } from './context.ts'
 
 /** What the doors ask of the group coordinator (DESIGN D9). */
@@ -66,6 +67,8 @@ export interface CommitOffsets {
   readonly memberId: string
   readonly instanceId: string | null
   readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly value: OffsetAndMetadata }[]
+  /** False: the request knows of generations only, so no member of a consumer group can send it. Default true. */
+  readonly understandsEpochs?: boolean
   /** Delivery commits answer after the append, explicit ones after the sync. */
   readonly durable: boolean
 }
@@ -104,7 +107,64 @@ export interface GroupListing {
   readonly kind: string
 }
 
+/** A heartbeat of the consumer protocol. Null: as it was said before. */
+export interface ConsumerHeartbeat {
+  readonly group: string
+  readonly memberId: string
+  /** The client makes its own id. */
+  readonly idIsClients: boolean
+  /** 0 joins, −1 leaves, −2 leaves for a while (static members). */
+  readonly memberEpoch: number
+  readonly instanceId: string | null
+  readonly rackId: string | null
+  readonly rebalanceTimeoutMs: number | null
+  readonly subscribedTopics: readonly string[] | null
+  /** RE2 syntax, for whole names; empty: none any more. */
+  readonly subscribedRegex: string | null
+  readonly assignor: string | null
+  readonly owned: readonly { readonly topicId: Uuid; readonly partitions: readonly number[] }[] | null
+}
+
+export interface ConsumerHeartbeatAnswer {
+  readonly memberId: string
+  readonly memberEpoch: number
+  readonly heartbeatIntervalMs: number
+  /** Null: as it was told before. */
+  readonly assignment: readonly { readonly topicId: Uuid; readonly partitions: readonly number[] }[] | null
+}
+
+export type ConsumerAssignment = readonly { readonly topicId: Uuid; readonly topic: string; readonly partitions: readonly number[] }[]
+
+export interface ConsumerMemberDescription {
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly rackId: string | null
+  readonly epoch: number
+  readonly clientId: string
+  readonly clientHost: string
+  readonly subscribedTopics: readonly string[]
+  readonly subscribedRegex: string
+  readonly assigned: ConsumerAssignment
+  readonly target: ConsumerAssignment
+  /** It speaks the classic protocol. */
+  readonly isClassic: boolean
+}
+
+export interface ConsumerGroupDescription {
+  readonly error: MoonMQError | null
+  readonly group: string
+  /** Kafka's words: Empty, Assigning, Reconciling, Stable, Dead. */
+  readonly state: string
+  readonly epoch: number
+  readonly assignmentEpoch: number
+  readonly assignor: string
+  readonly members: readonly ConsumerMemberDescription[]
+}
+
 export interface GroupPort {
+  /** Throws what refuses it. Answered when what it changed is durable. */
+  consumerHeartbeat(context: RequestContext, request: ConsumerHeartbeat): Promise<ConsumerHeartbeatAnswer>
+  describeConsumerGroups(context: RequestContext, groups: readonly string[]): Promise<readonly ConsumerGroupDescription[]>
   join(context: RequestContext, request: JoinGroup): Promise<JoinedGroup>
   sync(context: RequestContext, request: SyncGroup): Promise<SyncedGroup>
   heartbeat(
@@ -121,7 +181,7 @@ export interface GroupPort {
     request: {
       group: string
       topics: readonly { topic: string; partitions: readonly number[] }[] | null
-      memberId?: string
+      memberId?: string | null
       memberEpoch?: number
     },
   ): Promise<readonly CommittedOffset[]>

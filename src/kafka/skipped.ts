@@ -10,7 +10,6 @@ const LOGIN = 'login and access rules are not in this version'
 const TOKENS = 'delegation tokens are not planned'
 const SETTINGS = 'feature levels and the list of resources with settings are not in this version'
 const CLUSTER = 'there is one broker in this version'
-const NEXT_GROUPS = 'the consumer group protocol of KIP-848 is not in this version; clients use the classic one'
 const SHARE = 'share groups are not in this version'
 const STREAMS = 'Streams works on the classic group protocol'
 const TELEMETRY = 'client telemetry is not collected; clients run without it'
@@ -33,7 +32,6 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(TOKENS, { 40: 'ExpireDelegationToken', 41: 'DescribeDelegationToken' }),
   ...skipped(CLUSTER, { 43: 'ElectLeaders', 45: 'AlterPartitionReassignments', 46: 'ListPartitionReassignments', 55: 'DescribeQuorum' }),
   ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),
-  ...skipped(NEXT_GROUPS, { 68: 'ConsumerGroupHeartbeat', 69: 'ConsumerGroupDescribe' }),
   ...skipped(TELEMETRY, { 71: 'GetTelemetrySubscriptions', 72: 'PushTelemetry' }),
   ...skipped(SHARE, { 76: 'ShareGroupHeartbeat', 77: 'ShareGroupDescribe', 78: 'ShareFetch', 79: 'ShareAcknowledge' }),
   ...skipped(SHARE, { 90: 'DescribeShareGroupOffsets', 91: 'AlterShareGroupOffsets', 92: 'DeleteShareGroupOffsets' }),

@@ -1,5 +1,6 @@
 import { deepEqual, equal, rejects } from 'node:assert/strict'
 import test from 'node:test'
+import { NodeLoader } from '../../src/io/loader.ts'
 import { Broker } from '../../src/broker/broker.ts'
 import { connect } from '../../src/client/index.ts'
 import type { Client, ClientRecord, ConsumerOptions } from '../../src/client/types.ts'
@@ -21,7 +22,7 @@ async function version1(): Promise<{ client: Client; broker: Broker } & AsyncDis
   const random = new SeededRandom(1)
   const common = { clock, random, log: SILENT, metrics: NO_METRICS }
   const broker = await Broker.open(
-    { ...common, logs: new FakeLogs(), metadata: new FakeMetadata(), ...fakeCodecs() },
+    { loader: new NodeLoader(), ...common, logs: new FakeLogs(), metadata: new FakeMetadata(), ...fakeCodecs() },
     { nodeId: 0, settings: new Map() },
   )
   await broker.loadGroups()

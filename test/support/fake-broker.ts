@@ -1,3 +1,4 @@
+import { NodeLoader } from '../../src/io/loader.ts'
 import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
 import type { RequestContext } from '../../src/broker/context.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
@@ -75,7 +76,7 @@ export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<
   const clock = new VirtualClock(NOW_MS)
   const { codecs, offload } = fakeCodecs()
   const broker = await Broker.open(
-    { logs, metadata, clock, codecs, offload, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
+    { loader: new NodeLoader(), logs, metadata, clock, codecs, offload, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
     { nodeId: 0, settings: new Map(), ...options },
   )
   return { broker, logs, metadata, clock, codecs }

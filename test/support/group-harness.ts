@@ -3,8 +3,10 @@ import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from '../../src/broker/group
 import { GroupCoordinator } from '../../src/broker/groups/group-shell.ts'
 import type { CommitOffsets, JoinedGroup, JoinGroup, SyncedGroup } from '../../src/broker/ports.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
+import * as re2js from 're2js'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
+import { PreloadedLoader } from '../../src/io/loader.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
 import { FakeOffsetsTopic } from './fake-offsets-topic.ts'
 import { FakeTopics } from './fake-topics.ts'
@@ -92,6 +94,7 @@ export class GroupHarness {
         metadata: this.metadata,
         offsetsTopic: this.topic,
         highWatermark: () => this.highWatermark,
+        loader: new PreloadedLoader({}, { re2js }),
       },
       this.#options,
     )

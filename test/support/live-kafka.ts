@@ -1,3 +1,4 @@
+import { NodeLoader } from '../../src/io/loader.ts'
 import { Broker } from '../../src/broker/broker.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
@@ -30,7 +31,7 @@ export async function liveKafka(
   const logs = new FakeLogs()
   const random = new SeededRandom(1)
   const broker = await Broker.open(
-    { logs, metadata: new FakeMetadata(), clock, random, log, metrics: NO_METRICS, ...fakeCodecs() },
+    { loader: new NodeLoader(), logs, metadata: new FakeMetadata(), clock, random, log, metrics: NO_METRICS, ...fakeCodecs() },
     { nodeId: 0, settings: new Map(Object.entries(options.settings ?? {})) },
   )
   await broker.loadGroups()

@@ -5,7 +5,7 @@ import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
 import type { StoredOffset } from '../offsets/offset-store.ts'
-import type { CommitOffsets, CommittedOffset } from '../ports.ts'
+import type { CommitOffsets, CommittedOffset, GroupPort } from '../ports.ts'
 import type { GroupEntry } from './group-entry.ts'
 import type { GroupOptions } from './group-options.ts'
 import type { GroupShard } from './group-shard.ts'
@@ -41,14 +41,14 @@ export class GroupOffsets {
 
   /** The group that may store what the request says. Throws what refuses it. */
   #committer(shard: GroupShard, request: CommitOffsets): GroupEntry {
-    const { group, generation, memberId, instanceId } = request
+    const { group, generation, memberId, instanceId, offsets, understandsEpochs = true } = request
     const entry = shard.groups.get(group)
     if (entry === undefined) {
-      if (generation >= 0) throw new MoonMQError('ILLEGAL_GENERATION', { group, generation })
+      if (generation >= 0) throw understandsEpochs ? new MoonMQError('GROUP_MISSING', { group }) : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
       return this.#table.create(shard, group)
     }
-    const { offsets } = request
-    const refusal = entry.machine.refuseCommit({ memberId, instanceId, epoch: generation, offsets }, this.#clock.monotonicMs())
+    const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs }
+    const refusal = entry.machine.refuseCommit(claim, this.#clock.monotonicMs())
     if (refusal !== null) throw refusal
     return entry
   }
@@ -82,15 +82,16 @@ export class GroupOffsets {
     return outcomes
   }
 
-  async committed(
-    _context: RequestContext,
-    request: { group: string; topics: readonly { topic: string; partitions: readonly number[] }[] | null },
-  ): Promise<readonly CommittedOffset[]> {
-    const { group, topics } = request
+  async committed(_context: RequestContext, request: Parameters<GroupPort['committed']>[1]): Promise<readonly CommittedOffset[]> {
+    const { group, topics, memberId = null, memberEpoch = -1 } = request
     const pending = this.#table.ready(group, true).groups.get(group)
     // Nobody reads an offset that a power cut can take back, nor one older than what was stored before the question.
     if (pending !== undefined) await this.#table.ready(group, true).whenDurable(pending)
-    const offsets = this.#table.ready(group, true).groups.get(group)?.offsets
+    const entry = this.#table.ready(group, true).groups.get(group)
+    if (entry === undefined && (memberId !== null || memberEpoch >= 0)) throw new MoonMQError('GROUP_MISSING', { group })
+    const refusal = entry?.machine.refuseFetch?.(memberId, memberEpoch) ?? null
+    if (refusal !== null) throw refusal
+    const offsets = entry?.offsets
     if (topics === null) return offsets?.entries() ?? []
     return topics.flatMap(({ topic, partitions }) =>
       partitions.map((partition) => ({ topic, partition, value: offsets?.get(topic, partition) ?? null })),

@@ -1,3 +1,5 @@
+import type { ConsumerOptions, MigrationPolicy } from './consumer/consumer-types.ts'
+
 /** Settings of the groups, by Kafka's broker settings. Times in milliseconds. */
 export interface GroupOptions {
   readonly nodeId: number
@@ -14,10 +16,17 @@ export interface GroupOptions {
   readonly offsetsRetentionMs: number
   /** `offsets.retention.check.interval.ms`. */
   readonly retentionCheckIntervalMs: number
+  readonly consumer: ConsumerOptions
 }
 
-/** The options by Kafka's broker settings; `setting` gives the number that is in force. */
-export function groupOptions(nodeId: number, setting: (name: string) => number): GroupOptions {
+/** What gives the broker settings in force. */
+interface Settings {
+  number(name: string): number
+  text(name: string): string
+}
+
+export function groupOptions(nodeId: number, settings: Settings): GroupOptions {
+  const setting = (name: string) => settings.number(name)
   return {
     nodeId,
     minSessionTimeoutMs: setting('group.min.session.timeout.ms'),
@@ -27,6 +36,17 @@ export function groupOptions(nodeId: number, setting: (name: string) => number):
     offsetMetadataMaxBytes: setting('offset.metadata.max.bytes'),
     offsetsRetentionMs: setting('offsets.retention.minutes') * 60_000,
     retentionCheckIntervalMs: setting('offsets.retention.check.interval.ms'),
+    consumer: {
+      sessionTimeoutMs: setting('group.consumer.session.timeout.ms'),
+      heartbeatIntervalMs: setting('group.consumer.heartbeat.interval.ms'),
+      maxMembers: setting('group.consumer.max.size'),
+      assignors: settings
+        .text('group.consumer.assignors')
+        .split(',')
+        .map((name) => name.trim()),
+      migrationPolicy: settings.text('group.consumer.migration.policy').toLowerCase() as MigrationPolicy,
+      maxClassicMembers: setting('group.max.size'),
+    },
   }
 }
 
@@ -40,4 +60,12 @@ export const DEFAULT_GROUP_OPTIONS: GroupOptions = {
   offsetMetadataMaxBytes: 4096,
   offsetsRetentionMs: 7 * 24 * 3600 * 1000,
   retentionCheckIntervalMs: 600_000,
+  consumer: {
+    sessionTimeoutMs: 45_000,
+    heartbeatIntervalMs: 5000,
+    maxMembers: 2 ** 31 - 1,
+    assignors: ['uniform', 'range'],
+    migrationPolicy: 'bidirectional',
+    maxClassicMembers: 2 ** 31 - 1,
+  },
 }

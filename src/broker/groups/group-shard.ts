@@ -139,7 +139,7 @@ export class GroupShard {
    */
   replace(entry: GroupEntry, machine: GroupMachine): void {
     const nowMs = this.#deps.clock.nowMs()
-    const pairs = machine.takeRecords(nowMs)
+    const pairs = machine.takeRecords(nowMs, nowMs)
     const kept = new Set(pairs.map(({ key }) => key.toString('latin1')))
     const gone = entry.tombstones().filter(({ key }) => !kept.has(key.toString('latin1')))
     this.store(entry, [...gone, ...pairs])
@@ -225,7 +225,11 @@ export class GroupShard {
         })
         return
       case 'store':
-        this.store(entry, entry.machine.takeRecords(entry.stateChangedAtMs))
+        this.store(entry, entry.machine.takeRecords(entry.stateChangedAtMs, this.#deps.clock.nowMs()))
+        return
+      case 'replace':
+        this.#deps.log.info('group.kind', `group "${entry.group}" is a ${effect.machine.kind} group now: ${effect.reason}`, { group: entry.group })
+        this.replace(entry, effect.machine)
         return
       case 'note':
         this.#deps.log.info('group.note', `group "${entry.group}": ${effect.text}`, { group: entry.group })

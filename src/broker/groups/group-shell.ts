@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
+import type { Loader } from '../../core/loader.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { Random } from '../../core/random.ts'
 import type { Resource } from '../../core/types.ts'
@@ -10,6 +11,9 @@ import type { HighWatermarkOf } from '../offsets/lag.ts'
 import type {
   CommitOffsets,
   CommittedOffset,
+  ConsumerGroupDescription,
+  ConsumerHeartbeat,
+  ConsumerHeartbeatAnswer,
   GroupDescription,
   GroupListing,
   GroupPort,
@@ -20,6 +24,9 @@ import type {
 } from '../ports.ts'
 import { classicKind } from './classic-kind.ts'
 import { ClassicService } from './classic-service.ts'
+import { consumerKind } from './consumer/consumer-kind.ts'
+import { TopicPatterns } from './consumer/patterns.ts'
+import { ConsumerService } from './consumer-service.ts'
 import { GroupAdmin } from './group-admin.ts'
 import { GroupOffsets } from './group-offsets.ts'
 import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from './group-options.ts'
@@ -36,6 +43,7 @@ export interface GroupDeps {
   readonly offsetsTopic: CoordinatorTopic
   /** For the lag that is shown. */
   readonly highWatermark: HighWatermarkOf
+  readonly loader: Loader
   /** Kinds of groups whose rules are elsewhere; they reach their machines through `table`. */
   readonly kinds?: readonly GroupKindRules[]
 }
@@ -49,6 +57,7 @@ export class GroupCoordinator implements GroupPort, Resource {
   readonly table: GroupTable
   readonly #nodeId: number
   readonly #classic: ClassicService
+  readonly #consumer: ConsumerService
   readonly #offsets: GroupOffsets
   readonly #admin: GroupAdmin
   readonly #upkeep: GroupUpkeep
@@ -57,11 +66,13 @@ export class GroupCoordinator implements GroupPort, Resource {
   private constructor(deps: GroupDeps, options: GroupOptions) {
     const { clock, random, metadata } = deps
     const image = () => metadata.image
-    const kinds = [classicKind(options), ...(deps.kinds ?? [])]
+    const consumerDeps = { image, patterns: new TopicPatterns({ loader: deps.loader }) }
+    const kinds = [classicKind(options), consumerKind(consumerDeps, options.consumer), ...(deps.kinds ?? [])]
     const table = new GroupTable({ ...deps, log: deps.log.child({ room: 'groups' }), image, kinds }, options)
     this.table = table
     this.#nodeId = options.nodeId
     this.#classic = new ClassicService({ clock, random, table }, options)
+    this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
     this.#offsets = new GroupOffsets({ clock, table, image }, options)
     this.#admin = new GroupAdmin({ clock, table })
     this.#upkeep = new GroupUpkeep({ clock, table, metadata }, options)
@@ -93,6 +104,14 @@ export class GroupCoordinator implements GroupPort, Resource {
 
   leave(context: RequestContext, request: Parameters<GroupPort['leave']>[1]): ReturnType<GroupPort['leave']> {
     return this.#classic.leave(context, request)
+  }
+
+  consumerHeartbeat(context: RequestContext, request: ConsumerHeartbeat): Promise<ConsumerHeartbeatAnswer> {
+    return this.#consumer.heartbeat(context, request)
+  }
+
+  describeConsumerGroups(context: RequestContext, groups: readonly string[]): Promise<readonly ConsumerGroupDescription[]> {
+    return this.#consumer.describe(context, groups)
   }
 
   commit(context: RequestContext, request: CommitOffsets): ReturnType<GroupPort['commit']> {

@@ -25,6 +25,8 @@ export interface AskGroup<M extends GroupMachine> {
   readonly kind: GroupKind
   /** Makes the group where there is none, or only one without members; absent: GROUP_MISSING. */
   readonly make?: () => M
+  /** Makes it from one of another kind that has members; null: it cannot be. */
+  readonly convert?: (former: GroupMachine) => M | null
 }
 
 /** Every group of this broker by its id: which shard holds it, and whether that can be used. */
@@ -92,9 +94,10 @@ export class GroupTable {
    * made joins the table before. Throws GROUP_MISSING, GROUP_KIND for a group of another kind that has members, and what `act` throws:
    * then what `act` did before stands.
    */
-  async ask<M extends GroupMachine, T>({ group, kind, make }: AskGroup<M>, act: (machine: M, nowMs: number) => T): Promise<T> {
+  async ask<M extends GroupMachine, T>(asked: AskGroup<M>, act: (machine: M, nowMs: number) => T): Promise<T> {
+    const { group } = asked
     const shard = await this.writable(group)
-    const entry = this.#entryOf(shard, group, kind, make)
+    const entry = this.#entryOf(shard, asked)
     let answer: T
     try {
       answer = act(entry.machine as M, this.#clock.monotonicMs())
@@ -107,15 +110,17 @@ export class GroupTable {
     return answer
   }
 
-  #entryOf(shard: GroupShard, group: string, kind: GroupKind, make: (() => GroupMachine) | undefined): GroupEntry {
+  #entryOf<M extends GroupMachine>(shard: GroupShard, { group, kind, make, convert }: AskGroup<M>): GroupEntry {
     const entry = shard.groups.get(group)
     if (entry === undefined) {
       if (make === undefined) throw new MoonMQError('GROUP_MISSING', { group })
       return this.create(shard, group, make())
     }
     if (entry.machine.kind === kind) return entry
-    if (make === undefined || !entry.machine.isVacant) throw new MoonMQError('GROUP_KIND', { group, kind })
-    shard.replace(entry, make())
+    const machine = entry.machine.isVacant ? make?.() : convert?.(entry.machine)
+    if (machine === undefined || machine === null) throw new MoonMQError('GROUP_KIND', { group, kind })
+    shard.settle(entry)
+    shard.replace(entry, machine)
     return entry
   }
 

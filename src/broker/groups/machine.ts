@@ -18,6 +18,8 @@ export interface CommitClaim {
   /** The generation of a classic member, the epoch of another. */
   readonly epoch: number
   readonly offsets: readonly { readonly topic: string; readonly partition: number }[]
+  /** False: it comes in a version of the request that knows of generations only. */
+  readonly understandsEpochs?: boolean
 }
 
 /**
@@ -30,6 +32,8 @@ export type GroupEffect =
   | { readonly kind: 'note'; readonly text: string }
   /** What `takeRecords` gives is to be appended. */
   | { readonly kind: 'store' }
+  /** Another machine goes on with the group; the former one is not asked again. */
+  | { readonly kind: 'replace'; readonly machine: GroupMachine; readonly reason: string }
   | { readonly kind: 'joined'; readonly ticket: number; readonly result: JoinedGroup }
   | { readonly kind: 'synced'; readonly ticket: number; readonly result: SyncedGroup | MoonMQError }
 
@@ -51,13 +55,15 @@ export interface GroupMachine {
   readonly isVacant: boolean
   drain(): GroupEffect[]
   /** What `store` is about, for one batch. */
-  takeRecords(stateChangedAtMs: number): readonly StoredPair[]
+  takeRecords(stateChangedAtMs: number, nowMs: number): readonly StoredPair[]
   /** The earliest moment at which `tick` has something to do; Infinity when there is none. */
   nextDeadlineMs(): number
   /** Ends every wait that is over. */
   tick(nowMs: number): void
   /** Null: the commit may be stored. */
   refuseCommit(claim: CommitClaim, nowMs: number): MoonMQError | null
+  /** Null: what is committed may be read. Absent: by everybody. */
+  refuseFetch?(memberId: string | null, epoch: number): MoonMQError | null
   /** Topics whose offsets stay however old they are; null: all of them. */
   subscribedTopics(): ReadonlySet<string> | null
   /** The group is gone: whoever still asks starts anew. */

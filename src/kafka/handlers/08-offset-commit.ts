@@ -11,6 +11,7 @@ import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 type Topic = OffsetCommitRequest['topics'][number]
 
+const EPOCHS_SINCE = 9
 const TOPIC_IDS_SINCE = 10
 
 export const offsetCommit = api<OffsetCommitRequest, OffsetCommitResponse>({
@@ -29,6 +30,7 @@ export const offsetCommit = api<OffsetCommitRequest, OffsetCommitResponse>({
       memberId: request.memberId,
       instanceId: request.groupInstanceId,
       offsets,
+      understandsEpochs: call.version >= EPOCHS_SINCE,
       durable: true,
     })
     let at = 0

@@ -67,7 +67,7 @@ async function answerGroup(call: KafkaCall, group: Group): Promise<GroupAnswer> 
       group: groupId,
       topics: known,
       memberEpoch: group.memberEpoch,
-      ...(group.memberId === null ? {} : { memberId: group.memberId }),
+      memberId: group.memberId,
     }),
   )
   if (found instanceof MoonMQError) return { groupId, topics: [], errorCode: kafkaCode(found) }

@@ -24,6 +24,8 @@ import { createPartitions } from './37-create-partitions.ts'
 import { deleteGroups } from './42-delete-groups.ts'
 import { incrementalAlterConfigs } from './44-incremental-alter-configs.ts'
 import { describeCluster } from './60-describe-cluster.ts'
+import { consumerGroupHeartbeat } from './68-consumer-group-heartbeat.ts'
+import { consumerGroupDescribe } from './69-consumer-group-describe.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
 
 /** Every API that is served, by key. */
@@ -53,5 +55,7 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   deleteGroups,
   incrementalAlterConfigs,
   describeCluster,
+  consumerGroupHeartbeat,
+  consumerGroupDescribe,
   describeTopicPartitions,
 ]

@@ -1,0 +1,123 @@
+import type { Clock } from '../../core/clock.ts'
+import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
+import type { Random } from '../../core/random.ts'
+import { newUuid, type Uuid } from '../../core/uuid.ts'
+import type { MetadataImage } from '../../metadata/types.ts'
+import type { RequestContext } from '../context.ts'
+import type { ConsumerAssignment, ConsumerGroupDescription, ConsumerHeartbeat, ConsumerHeartbeatAnswer } from '../ports.ts'
+import { listed } from './consumer/assignment.ts'
+import { ConsumerGroup } from './consumer/consumer-group.ts'
+import type { ConsumerMember } from './consumer/consumer-member.ts'
+import { type ConsumerDeps, type ConsumerOptions, JOIN_EPOCH, STATIC_LEAVE_EPOCH } from './consumer/consumer-types.ts'
+import type { GroupTable } from './group-table.ts'
+import type { GroupMachine } from './machine.ts'
+
+interface ServiceDeps extends ConsumerDeps {
+  readonly clock: Clock
+  readonly random: Random
+  readonly table: GroupTable
+}
+
+/** The requests of members of the consumer protocol: what is refused before the machine is asked, and how groups are shown. */
+export class ConsumerService {
+  readonly #deps: ServiceDeps
+  readonly #options: ConsumerOptions
+
+  constructor(deps: ServiceDeps, options: ConsumerOptions) {
+    this.#deps = deps
+    this.#options = options
+  }
+
+  async heartbeat(context: RequestContext, request: ConsumerHeartbeat): Promise<ConsumerHeartbeatAnswer> {
+    this.#check(request)
+    const { patterns, random, table } = this.#deps
+    if (request.subscribedRegex !== null && request.subscribedRegex !== '') await patterns.ready()
+    const { group } = request
+    const isJoin = request.memberEpoch === JOIN_EPOCH
+    const memberId = isJoin && request.memberId === '' ? newUuid(random) : request.memberId
+    const { clientId, clientHost } = context
+    const make = () => new ConsumerGroup(group, this.#deps, this.#options)
+    return await table.ask(
+      { group, kind: 'consumer', ...(isJoin ? { make, convert: (former: GroupMachine) => this.#upgraded(former) } : {}) },
+      (machine, nowMs) => machine.heartbeat({ ...request, memberId, clientId, clientHost }, this.#timing(group), nowMs),
+    )
+  }
+
+  #upgraded(_former: GroupMachine): ConsumerGroup | null {
+    return null
+  }
+
+  /** Kafka's checks, in Kafka's order. */
+  #check(request: ConsumerHeartbeat): void {
+    const bad = (reason: string) => new MoonMQError('INVALID_REQUEST', { reason })
+    const { memberEpoch, instanceId, rackId, assignor } = request
+    if (request.memberId === '' && (request.idIsClients || memberEpoch !== JOIN_EPOCH)) throw bad("MemberId can't be empty.")
+    if (request.group.trim() === '') throw bad("GroupId can't be empty.")
+    if (instanceId?.trim() === '') throw bad("InstanceId can't be empty.")
+    if (rackId?.trim() === '') throw bad("RackId can't be empty.")
+    if (memberEpoch === JOIN_EPOCH) {
+      if (request.rebalanceTimeoutMs === null) throw bad('RebalanceTimeoutMs must be provided in first request.')
+      if (request.owned === null || request.owned.length > 0) throw bad('TopicPartitions must be empty when (re-)joining.')
+      if (request.subscribedTopics === null && request.subscribedRegex === null) {
+        throw bad('Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.')
+      }
+    } else if (memberEpoch === STATIC_LEAVE_EPOCH) {
+      if (instanceId === null) throw bad("InstanceId can't be null.")
+    } else if (memberEpoch < STATIC_LEAVE_EPOCH) throw bad('MemberEpoch is invalid.')
+    const { assignors } = this.#options
+    if (assignor !== null && !assignors.includes(assignor)) {
+      throw new MoonMQError('UNSUPPORTED_ASSIGNOR', { assignor, supported: assignors.join(', ') })
+    }
+  }
+
+  /** What the group has set for itself, else what holds for all. */
+  #timing(group: string): { sessionTimeoutMs: number; heartbeatIntervalMs: number } {
+    const own = this.#deps.image().groupConfigs.get(group)
+    const of = (name: string, fallback: number) => Number(own?.get(name) ?? fallback)
+    return {
+      sessionTimeoutMs: of('consumer.session.timeout.ms', this.#options.sessionTimeoutMs),
+      heartbeatIntervalMs: of('consumer.heartbeat.interval.ms', this.#options.heartbeatIntervalMs),
+    }
+  }
+
+  async describe(_context: RequestContext, groups: readonly string[]): Promise<readonly ConsumerGroupDescription[]> {
+    return await inTurns(this.#deps.clock, groups, (group) => {
+      try {
+        const machine = this.#deps.table.find(group)?.entry.machine
+        if (machine === undefined) throw new MoonMQError('GROUP_MISSING', { group })
+        if (!(machine instanceof ConsumerGroup)) throw new MoonMQError('GROUP_KIND', { group, kind: 'consumer' })
+        return describeConsumer(machine, this.#deps.image())
+      } catch (error) {
+        return { error: asMoonMQError(error), group, state: '', epoch: 0, assignmentEpoch: 0, assignor: '', members: [] }
+      }
+    })
+  }
+}
+
+function describeConsumer({ group, core }: ConsumerGroup, image: MetadataImage): ConsumerGroupDescription {
+  const { state, epoch, assignmentEpoch, assignor, members } = core
+  const described = (member: ConsumerMember) => ({
+    memberId: member.memberId,
+    instanceId: member.instanceId,
+    rackId: member.rackId,
+    epoch: member.epoch,
+    clientId: member.clientId,
+    clientHost: member.clientHost,
+    subscribedTopics: member.subscribedTopics,
+    subscribedRegex: member.subscribedRegex,
+    assigned: named(member.assigned, image),
+    target: named(members.target(member.memberId), image),
+    isClassic: member.classic !== null,
+  })
+  return { error: null, group, state, epoch, assignmentEpoch, assignor, members: [...members.all()].map(described) }
+}
+
+/** Topics that are gone are left out: nobody can say what they were called. */
+function named(partitions: Parameters<typeof listed>[0], image: MetadataImage): ConsumerAssignment {
+  const nameOf = (id: Uuid) => image.topicsById.get(id)?.name
+  return listed(partitions).flatMap(({ topicId, partitions: numbers }) => {
+    const topic = nameOf(topicId)
+    return topic === undefined ? [] : [{ topicId, topic, partitions: numbers }]
+  })
+}

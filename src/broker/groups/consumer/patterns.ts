@@ -1,0 +1,78 @@
+import { MoonMQError } from '../../../core/errors.ts'
+import type { Loader } from '../../../core/loader.ts'
+import type { TopicImage } from '../../../metadata/types.ts'
+
+/** What is used of the package: RE2's syntax, matched in time linear in the text. */
+interface Re2 {
+  readonly RE2JS: { compile(pattern: string): { matches(text: string): boolean } }
+}
+
+const PACKAGE = 're2js'
+/** Longer patterns are refused before they are looked at. */
+const MAX_PATTERN_CHARS = 4096
+
+/** The topics whose whole name a pattern matches. Internal ones are never among them. */
+export class TopicPattern {
+  readonly #matches: (name: string) => boolean
+  #seen: ReadonlyMap<string, TopicImage> | null = null
+  #answers = new Map<string, boolean>()
+  #topics: readonly string[] = []
+
+  constructor(matches: (name: string) => boolean) {
+    this.#matches = matches
+  }
+
+  /** Sorted. A name is matched once, however often the topics change. */
+  topics(all: ReadonlyMap<string, TopicImage>): readonly string[] {
+    if (all === this.#seen) return this.#topics
+    const answers = new Map<string, boolean>()
+    const topics: string[] = []
+    for (const [name, topic] of all) {
+      const isMatch = !topic.internal && (this.#answers.get(name) ?? this.#matches(name))
+      answers.set(name, isMatch)
+      if (isMatch) topics.push(name)
+    }
+    this.#seen = all
+    this.#answers = answers
+    this.#topics = topics.sort()
+    return this.#topics
+  }
+}
+
+/** Compiles the regular expressions of subscriptions. The engine is loaded when the first one comes. */
+export class TopicPatterns {
+  readonly #loader: Loader
+  #engine: Re2 | null = null
+  #loading: Promise<void> | null = null
+
+  constructor(deps: { loader: Loader }) {
+    this.#loader = deps.loader
+  }
+
+  /** Undefined when `compile` can be called; else resolves when it can. */
+  ready(): Promise<void> | undefined {
+    if (this.#engine !== null) return undefined
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = null
+    })
+    return this.#loading
+  }
+
+  async #load(): Promise<void> {
+    this.#engine = (await this.#loader.load(PACKAGE)) as Re2
+  }
+
+  /** Throws INVALID_REGULAR_EXPRESSION. */
+  compile(pattern: string): TopicPattern {
+    if (this.#engine === null) throw new MoonMQError('INTERNAL', { reason: 'a pattern is compiled before its engine is loaded' })
+    if (pattern.length > MAX_PATTERN_CHARS) {
+      throw new MoonMQError('INVALID_REGULAR_EXPRESSION', { pattern: `${pattern.slice(0, 40)}…`, reason: `it is longer than ${MAX_PATTERN_CHARS}` })
+    }
+    try {
+      const compiled = this.#engine.RE2JS.compile(pattern)
+      return new TopicPattern((name) => compiled.matches(name))
+    } catch (error) {
+      throw new MoonMQError('INVALID_REGULAR_EXPRESSION', { pattern, reason: error instanceof Error ? error.message : String(error) })
+    }
+  }
+}
