@@ -124,7 +124,8 @@ async function main(): Promise<void> {
   const codecs = new Codecs({ loader: new NodeLoader() })
   const { offload } = thisMachine({ poolSize: 4, memoryBytes: 0 })
   const broker = await Broker.open(
-    { loader: new NodeLoader(),
+    {
+      loader: new NodeLoader(),
       metadata: new FakeMetadata(),
       logs: new NullLogs(),
       codecs,

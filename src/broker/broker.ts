@@ -138,6 +138,7 @@ export class Broker implements RecordPorts, Resource {
         metadata,
         offsetsTopic: this.#offsetsTopic(metadata, settings),
         loader: deps.loader,
+        groupSettings: this.groupSettings,
         highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
       },
       groupOptions(nodeId, settings),

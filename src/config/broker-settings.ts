@@ -48,28 +48,6 @@ const OWN: readonly KafkaSetting[] = [
   row('default.replication.factor', 'int', 1, '', { min: 1, max: 1 }, 'Replicas of a topic that is created without a number.'),
   row('delete.topic.enable', 'boolean', 'true', '', {}, 'Whether topics can be deleted.'),
   row('fetch.max.bytes', 'int', 57_671_680, 'bytes', { min: 1024 }, 'Most bytes of records in one answer to a fetch.'),
-  {
-    ...row('group.consumer.assignors', 'list', 'uniform,range', '', {}, 'Assignors of consumer groups; the first one is for groups that name none.'),
-    values: ['uniform', 'range'],
-  },
-  row('group.consumer.heartbeat.interval.ms', 'int', 5000, 'ms', { min: 1 }, 'How often members of a consumer group are told to be heard.'),
-  row('group.consumer.max.heartbeat.interval.ms', 'int', 15_000, 'ms', { min: 1 }, 'Longest heartbeat interval that a group may set for itself.'),
-  row('group.consumer.max.session.timeout.ms', 'int', 60_000, 'ms', { min: 1 }, 'Longest session timeout that a consumer group may set for itself.'),
-  row('group.consumer.max.size', 'int', INT_MAX, 'members', { min: 1 }, 'Most members of one consumer group.'),
-  {
-    ...row(
-      'group.consumer.migration.policy',
-      'string',
-      'bidirectional',
-      '',
-      {},
-      'Which way a group with members may change between the classic and the consumer protocol.',
-    ),
-    values: ['bidirectional', 'upgrade', 'downgrade', 'disabled'],
-  },
-  row('group.consumer.min.heartbeat.interval.ms', 'int', 5000, 'ms', { min: 1 }, 'Shortest heartbeat interval that a group may set for itself.'),
-  row('group.consumer.min.session.timeout.ms', 'int', 45_000, 'ms', { min: 1 }, 'Shortest session timeout that a consumer group may set for itself.'),
-  row('group.consumer.session.timeout.ms', 'int', 45_000, 'ms', { min: 1 }, 'A member of a consumer group that was not heard for so long is out.'),
   row(
     'group.consumer.assignors',
     'list',

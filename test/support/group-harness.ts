@@ -1,13 +1,21 @@
+import * as re2js from 're2js'
 import type { RequestContext } from '../../src/broker/context.ts'
 import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from '../../src/broker/groups/group-options.ts'
 import { GroupCoordinator } from '../../src/broker/groups/group-shell.ts'
-import type { CommitOffsets, JoinedGroup, JoinGroup, SyncedGroup } from '../../src/broker/ports.ts'
+import type {
+  CommitOffsets,
+  ConsumerHeartbeat,
+  ConsumerHeartbeatAnswer,
+  JoinedGroup,
+  JoinGroup,
+  SyncedGroup,
+} from '../../src/broker/ports.ts'
+import { GroupSettings } from '../../src/broker/settings.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
-import * as re2js from 're2js'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
-import { PreloadedLoader } from '../../src/io/loader.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
+import { PreloadedLoader } from '../../src/io/loader.ts'
 import { FakeOffsetsTopic } from './fake-offsets-topic.ts'
 import { FakeTopics } from './fake-topics.ts'
 
@@ -95,6 +103,7 @@ export class GroupHarness {
         offsetsTopic: this.topic,
         highWatermark: () => this.highWatermark,
         loader: new PreloadedLoader({}, { re2js }),
+        groupSettings: new GroupSettings({ metadata: this.metadata }, { nodeId: 0, configured: new Map() }),
       },
       this.#options,
     )
@@ -170,6 +179,30 @@ export class GroupHarness {
   /** The error's code, or null when the heartbeat was taken. */
   async heartbeat(memberId: string, generation: number, instanceId: string | null = null): Promise<string | null> {
     return codeOf(this.coordinator.heartbeat(new FakeConnection().context, { group: GROUP, generation, memberId, instanceId }))
+  }
+
+  beat(memberId: string, memberEpoch: number, request: Partial<ConsumerHeartbeat> = {}): Promise<ConsumerHeartbeatAnswer> {
+    const isJoin = memberEpoch === 0
+    return this.coordinator.consumerHeartbeat(new FakeConnection(memberId).context, {
+      group: GROUP,
+      memberId,
+      idIsClients: true,
+      memberEpoch,
+      instanceId: null,
+      rackId: null,
+      rebalanceTimeoutMs: isJoin ? 30_000 : null,
+      subscribedTopics: isJoin ? ['t'] : null,
+      subscribedRegex: null,
+      assignor: null,
+      owned: isJoin ? [] : null,
+      ...request,
+    })
+  }
+
+  async describeConsumer(group = GROUP) {
+    const [description] = await this.coordinator.describeConsumerGroups(new FakeConnection().context, [group])
+    if (description === undefined) throw new Error('no description')
+    return description
   }
 
   async commit(offset: number, by: Partial<CommitOffsets> = {}, partition = 0): Promise<string | null> {

@@ -5,6 +5,7 @@ import type { Random } from '../../core/random.ts'
 import { newUuid, type Uuid } from '../../core/uuid.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
+import { featureLevel } from '../features.ts'
 import type { ConsumerAssignment, ConsumerGroupDescription, ConsumerHeartbeat, ConsumerHeartbeatAnswer } from '../ports.ts'
 import { listed } from './consumer/assignment.ts'
 import { ConsumerGroup } from './consumer/consumer-group.ts'
@@ -30,6 +31,13 @@ export class ConsumerService {
   }
 
   async heartbeat(context: RequestContext, request: ConsumerHeartbeat): Promise<ConsumerHeartbeatAnswer> {
+    if (featureLevel(this.#deps.image(), 'group.version') < 1) {
+      throw new MoonMQError('UNSUPPORTED_VERSION', {
+        version: 'any',
+        api: 'ConsumerGroupHeartbeat',
+        supported: 'none while group.version is 0',
+      })
+    }
     this.#check(request)
     const { patterns, random, table } = this.#deps
     if (request.subscribedRegex !== null && request.subscribedRegex !== '') await patterns.ready()
@@ -40,7 +48,7 @@ export class ConsumerService {
     const make = () => new ConsumerGroup(group, this.#deps, this.#options)
     return await table.ask(
       { group, kind: 'consumer', ...(isJoin ? { make, convert: (former: GroupMachine) => this.#upgraded(former) } : {}) },
-      (machine, nowMs) => machine.heartbeat({ ...request, memberId, clientId, clientHost }, this.#timing(group), nowMs),
+      (machine, nowMs) => machine.heartbeat({ ...request, memberId, clientId, clientHost }, nowMs),
     )
   }
 
@@ -68,16 +76,6 @@ export class ConsumerService {
     const { assignors } = this.#options
     if (assignor !== null && !assignors.includes(assignor)) {
       throw new MoonMQError('UNSUPPORTED_ASSIGNOR', { assignor, supported: assignors.join(', ') })
-    }
-  }
-
-  /** What the group has set for itself, else what holds for all. */
-  #timing(group: string): { sessionTimeoutMs: number; heartbeatIntervalMs: number } {
-    const own = this.#deps.image().groupConfigs.get(group)
-    const of = (name: string, fallback: number) => Number(own?.get(name) ?? fallback)
-    return {
-      sessionTimeoutMs: of('consumer.session.timeout.ms', this.#options.sessionTimeoutMs),
-      heartbeatIntervalMs: of('consumer.heartbeat.interval.ms', this.#options.heartbeatIntervalMs),
     }
   }
 

@@ -44,7 +44,8 @@ export class GroupOffsets {
     const { group, generation, memberId, instanceId, offsets, understandsEpochs = true } = request
     const entry = shard.groups.get(group)
     if (entry === undefined) {
-      if (generation >= 0) throw understandsEpochs ? new MoonMQError('GROUP_MISSING', { group }) : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
+      if (generation >= 0)
+        throw understandsEpochs ? new MoonMQError('GROUP_MISSING', { group }) : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
       return this.#table.create(shard, group)
     }
     const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs }

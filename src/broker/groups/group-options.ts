@@ -37,8 +37,6 @@ export function groupOptions(nodeId: number, settings: Settings): GroupOptions {
     offsetsRetentionMs: setting('offsets.retention.minutes') * 60_000,
     retentionCheckIntervalMs: setting('offsets.retention.check.interval.ms'),
     consumer: {
-      sessionTimeoutMs: setting('group.consumer.session.timeout.ms'),
-      heartbeatIntervalMs: setting('group.consumer.heartbeat.interval.ms'),
       maxMembers: setting('group.consumer.max.size'),
       assignors: settings
         .text('group.consumer.assignors')
@@ -61,8 +59,6 @@ export const DEFAULT_GROUP_OPTIONS: GroupOptions = {
   offsetsRetentionMs: 7 * 24 * 3600 * 1000,
   retentionCheckIntervalMs: 600_000,
   consumer: {
-    sessionTimeoutMs: 45_000,
-    heartbeatIntervalMs: 5000,
     maxMembers: 2 ** 31 - 1,
     assignors: ['uniform', 'range'],
     migrationPolicy: 'bidirectional',

@@ -228,7 +228,9 @@ export class GroupShard {
         this.store(entry, entry.machine.takeRecords(entry.stateChangedAtMs, this.#deps.clock.nowMs()))
         return
       case 'replace':
-        this.#deps.log.info('group.kind', `group "${entry.group}" is a ${effect.machine.kind} group now: ${effect.reason}`, { group: entry.group })
+        this.#deps.log.info('group.kind', `group "${entry.group}" is a ${effect.machine.kind} group now: ${effect.reason}`, {
+          group: entry.group,
+        })
         this.replace(entry, effect.machine)
         return
       case 'note':

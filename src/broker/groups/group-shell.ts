@@ -22,6 +22,7 @@ import type {
   SyncedGroup,
   SyncGroup,
 } from '../ports.ts'
+import type { GroupSettings } from '../settings.ts'
 import { classicKind } from './classic-kind.ts'
 import { ClassicService } from './classic-service.ts'
 import { consumerKind } from './consumer/consumer-kind.ts'
@@ -44,6 +45,7 @@ export interface GroupDeps {
   /** For the lag that is shown. */
   readonly highWatermark: HighWatermarkOf
   readonly loader: Loader
+  readonly groupSettings: Pick<GroupSettings, 'number'>
   /** Kinds of groups whose rules are elsewhere; they reach their machines through `table`. */
   readonly kinds?: readonly GroupKindRules[]
 }
@@ -66,7 +68,12 @@ export class GroupCoordinator implements GroupPort, Resource {
   private constructor(deps: GroupDeps, options: GroupOptions) {
     const { clock, random, metadata } = deps
     const image = () => metadata.image
-    const consumerDeps = { image, patterns: new TopicPatterns({ loader: deps.loader }) }
+    const { groupSettings } = deps
+    const timing = (group: string) => ({
+      sessionTimeoutMs: groupSettings.number(group, 'consumer.session.timeout.ms'),
+      heartbeatIntervalMs: groupSettings.number(group, 'consumer.heartbeat.interval.ms'),
+    })
+    const consumerDeps = { image, timing, patterns: new TopicPatterns({ loader: deps.loader }) }
     const kinds = [classicKind(options), consumerKind(consumerDeps, options.consumer), ...(deps.kinds ?? [])]
     const table = new GroupTable({ ...deps, log: deps.log.child({ room: 'groups' }), image, kinds }, options)
     this.table = table

@@ -50,5 +50,7 @@ function answer(group: ConsumerGroupDescription, version: number): Input<Consume
 }
 
 function assignment(partitions: ConsumerAssignment) {
-  return { topicPartitions: partitions.map(({ topicId, topic, partitions: numbers }) => ({ topicId, topicName: topic, partitions: numbers })) }
+  return {
+    topicPartitions: partitions.map(({ topicId, topic, partitions: numbers }) => ({ topicId, topicName: topic, partitions: numbers })),
+  }
 }

@@ -212,7 +212,11 @@ export class ConsumerCore {
     const stored: StoredPair[] = []
     const gone = [...members.changed].filter((memberId) => members.get(memberId) === undefined)
     for (const memberId of gone) {
-      stored.push(currentRecord(group, memberId, undefined), targetRecord(group, memberId, undefined), memberRecord(group, memberId, undefined))
+      stored.push(
+        currentRecord(group, memberId, undefined),
+        targetRecord(group, memberId, undefined),
+        memberRecord(group, memberId, undefined),
+      )
     }
     const there = (memberId: string) => members.get(memberId) !== undefined
     for (const memberId of members.changed) if (there(memberId)) stored.push(memberRecord(group, memberId, members.get(memberId)))

@@ -49,7 +49,7 @@ export class ConsumerGroup implements GroupMachine {
   // ---- heartbeats -----------------------------------------------------------------------------------------------------------
 
   /** Throws what refuses it; nothing has changed then. */
-  heartbeat(beat: ConsumerBeat, timing: { sessionTimeoutMs: number; heartbeatIntervalMs: number }, nowMs: number): ConsumerBeatAnswer {
+  heartbeat(beat: ConsumerBeat, nowMs: number): ConsumerBeatAnswer {
     if (beat.memberEpoch < JOIN_EPOCH) return this.#leave(beat, nowMs)
     const { core } = this
     if (beat.subscribedRegex !== null) core.subscriptions.check(beat.subscribedRegex)
@@ -62,6 +62,7 @@ export class ConsumerGroup implements GroupMachine {
     core.refresh(changed || isNew)
     core.assign()
     core.advance(member, beat.owned, nowMs)
+    const timing = core.deps.timing(this.group)
     member.sessionDeadlineMs = nowMs + timing.sessionTimeoutMs
     member.joinDeadlineMs = Number.POSITIVE_INFINITY
     member.syncDeadlineMs = Number.POSITIVE_INFINITY
@@ -164,7 +165,11 @@ export class ConsumerGroup implements GroupMachine {
       return claim.epoch === member.epoch ? null : new MoonMQError('ILLEGAL_GENERATION', { group: this.group, generation: claim.epoch })
     }
     if (claim.understandsEpochs === false) {
-      return new MoonMQError('UNSUPPORTED_VERSION', { version: '8 or lower', api: 'OffsetCommit', supported: '9 and above in consumer groups' })
+      return new MoonMQError('UNSUPPORTED_VERSION', {
+        version: '8 or lower',
+        api: 'OffsetCommit',
+        supported: '9 and above in consumer groups',
+      })
     }
     if (claim.epoch === member.epoch) return null
     const { topics } = this.core.deps.image()

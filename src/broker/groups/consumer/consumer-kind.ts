@@ -1,10 +1,10 @@
 import type { Uuid } from '../../../core/uuid.ts'
 import type { GroupRecord } from '../../offsets/offset-records.ts'
 import type { GroupKindRules, ReadRecord, RestoredMachine } from '../machine.ts'
+import type { TopicPartitions } from './assignment.ts'
 import { ConsumerGroup } from './consumer-group.ts'
 import { ConsumerMember } from './consumer-member.ts'
 import type { ConsumerDeps, ConsumerOptions } from './consumer-types.ts'
-import type { TopicPartitions } from './assignment.ts'
 import { MEMBER_STATES } from './reconcile.ts'
 
 /** A consumer group is made of a record for its epoch, three for each member, and one for each regular expression. */
@@ -12,7 +12,8 @@ export function consumerKind(deps: ConsumerDeps, options: ConsumerOptions): Grou
   return {
     kind: 'consumer',
     mark: 'ConsumerGroupMetadataKey',
-    ready: (records) => (records.some(({ record }) => record.name === 'ConsumerGroupRegularExpressionKey') ? deps.patterns.ready() : undefined),
+    ready: (records) =>
+      records.some(({ record }) => record.name === 'ConsumerGroupRegularExpressionKey') ? deps.patterns.ready() : undefined,
     restore: (group, records, nowMs) => restored(new ConsumerGroup(group, deps, options), records, nowMs),
   }
 }
@@ -35,7 +36,8 @@ function restored(machine: ConsumerGroup, records: readonly ReadRecord[], nowMs:
         epochs.assignmentEpoch = record.value?.assignmentEpoch ?? 0
         break
       case 'ConsumerGroupTargetAssignmentMemberKey':
-        if (record.value !== null && members.has(record.key.memberId)) core.members.restoreTarget(record.key.memberId, record.value.topicPartitions)
+        if (record.value !== null && members.has(record.key.memberId))
+          core.members.restoreTarget(record.key.memberId, record.value.topicPartitions)
         break
       case 'ConsumerGroupCurrentMemberAssignmentKey':
         readProgress(members.get(record.key.memberId), record)
@@ -47,9 +49,10 @@ function restored(machine: ConsumerGroup, records: readonly ReadRecord[], nowMs:
         break
     }
   }
+  const { sessionTimeoutMs } = core.deps.timing(machine.group)
   for (const member of members.values()) {
     core.members.add(member)
-    member.sessionDeadlineMs = nowMs + (member.classic?.sessionTimeoutMs ?? core.options.sessionTimeoutMs)
+    member.sessionDeadlineMs = nowMs + (member.classic?.sessionTimeoutMs ?? sessionTimeoutMs)
     if (member.classic === null && member.state === 'unrevoked') member.revokeDeadlineMs = nowMs + member.rebalanceTimeoutMs
   }
   core.startAt(epochs)

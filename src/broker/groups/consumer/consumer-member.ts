@@ -40,7 +40,17 @@ export class ConsumerMember {
     const next = new ConsumerMember(memberId)
     const { instanceId, rackId, clientId, clientHost, subscribedTopics, subscribedRegex, rebalanceTimeoutMs, assignor, classic } = this
     const { state, assigned, revoking } = this
-    Object.assign(next, { instanceId, rackId, clientId, clientHost, subscribedTopics, subscribedRegex, rebalanceTimeoutMs, assignor, classic })
+    Object.assign(next, {
+      instanceId,
+      rackId,
+      clientId,
+      clientHost,
+      subscribedTopics,
+      subscribedRegex,
+      rebalanceTimeoutMs,
+      assignor,
+      classic,
+    })
     Object.assign(next, { state, assigned, revoking })
     return next
   }

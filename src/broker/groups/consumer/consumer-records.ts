@@ -75,5 +75,8 @@ export function regexRecord(
   const key = encodeCoordinatorKey(PLACE, 'ConsumerGroupRegularExpressionKey', { groupId, regularExpression })
   if (resolved === undefined) return { key, value: null }
   const { topics, version, timestampMs } = resolved
-  return { key, value: encodeCoordinatorValue(PLACE, 'ConsumerGroupRegularExpressionValue', 0, { topics, version, timestamp: timestampMs }) }
+  return {
+    key,
+    value: encodeCoordinatorValue(PLACE, 'ConsumerGroupRegularExpressionValue', 0, { topics, version, timestamp: timestampMs }),
+  }
 }

@@ -6,15 +6,19 @@ import type { TopicPatterns } from './patterns.ts'
 export interface ConsumerDeps {
   readonly image: () => MetadataImage
   readonly patterns: TopicPatterns
+  /** What the group has set for itself, else what holds for all. */
+  readonly timing: (group: string) => Timing
+}
+
+export interface Timing {
+  readonly sessionTimeoutMs: number
+  readonly heartbeatIntervalMs: number
 }
 
 /** `group.consumer.migration.policy`: which way a group may change its protocol while it has members. */
 export type MigrationPolicy = 'bidirectional' | 'upgrade' | 'downgrade' | 'disabled'
 
 export interface ConsumerOptions {
-  /** `group.consumer.session.timeout.ms` and `group.consumer.heartbeat.interval.ms`, for groups that set none of their own. */
-  readonly sessionTimeoutMs: number
-  readonly heartbeatIntervalMs: number
   /** `group.consumer.max.size`. */
   readonly maxMembers: number
   /** `group.consumer.assignors`: the first one is that of groups whose members name none. */

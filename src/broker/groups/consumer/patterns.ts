@@ -66,7 +66,10 @@ export class TopicPatterns {
   compile(pattern: string): TopicPattern {
     if (this.#engine === null) throw new MoonMQError('INTERNAL', { reason: 'a pattern is compiled before its engine is loaded' })
     if (pattern.length > MAX_PATTERN_CHARS) {
-      throw new MoonMQError('INVALID_REGULAR_EXPRESSION', { pattern: `${pattern.slice(0, 40)}…`, reason: `it is longer than ${MAX_PATTERN_CHARS}` })
+      throw new MoonMQError('INVALID_REGULAR_EXPRESSION', {
+        pattern: `${pattern.slice(0, 40)}…`,
+        reason: `it is longer than ${MAX_PATTERN_CHARS}`,
+      })
     }
     try {
       const compiled = this.#engine.RE2JS.compile(pattern)
