@@ -73,6 +73,33 @@ export class ClassicGroup implements GroupMachine {
     return restored
   }
 
+  /** Members of another protocol's group that goes on in this one: stable, in the generation where that stood. */
+  static adopt(group: string, options: ClassicOptions, generation: number, members: readonly MemberJoin[], nowMs: number): ClassicGroup {
+    const adopted = new ClassicGroup(group, options)
+    adopted.#generation = generation
+    adopted.#protocolType = CONSUMER_PROTOCOL
+    adopted.#state = 'Stable'
+    for (const join of members) {
+      const member = new ClassicMember(join.memberId, join, true)
+      member.arm(nowMs)
+      adopted.#members.add(member)
+    }
+    adopted.#protocol = adopted.#members.electProtocol()
+    adopted.#leader = adopted.#members.first()?.memberId ?? null
+    return adopted
+  }
+
+  /** Everybody has to join again. */
+  rebalance(reason: string, nowMs: number): void {
+    this.#prepareRebalance(reason, nowMs)
+  }
+
+  /** Another machine goes on with the group: who waits here is told to join again. */
+  retire(): void {
+    const error = new MoonMQError('REBALANCE_IN_PROGRESS', { group: this.group })
+    for (const member of this.#members.all()) this.#supersede(member, error)
+  }
+
   get state(): ClassicState {
     return this.#state
   }

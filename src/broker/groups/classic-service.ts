@@ -6,11 +6,12 @@ import { newUuid } from '../../core/uuid.ts'
 import type { RequestContext } from '../context.ts'
 import type { JoinedGroup, JoinGroup, LeaveGroup, SyncedGroup, SyncGroup } from '../ports.ts'
 import { ClassicGroup } from './classic-group.ts'
-import { joinRefused } from './classic-types.ts'
+import { joinRefused, type MemberJoin } from './classic-types.ts'
+import { ConsumerGroup } from './consumer/consumer-group.ts'
 import type { GroupEntry } from './group-entry.ts'
 import type { GroupOptions } from './group-options.ts'
 import type { GroupShard } from './group-shard.ts'
-import type { FoundGroup, GroupTable } from './group-table.ts'
+import type { AskGroup, FoundGroup, GroupTable } from './group-table.ts'
 
 /** What the members of a group may bring along, subscriptions and assignments each: it must fit one record. */
 const MAX_GROUP_BYTES = 8 * MIB
@@ -42,12 +43,23 @@ export class ClassicService {
         if (request.memberId !== '') throw unknown()
         entry = this.#table.create(shard, request.group)
       }
-      return await this.#parkJoin(context, shard, entry, request)
+      return await this.#joinOf(context, shard, entry, request)
     } catch (error) {
       const refusal = asMoonMQError(error)
       if (refusal.code === 'ABORTED' || refusal.code === 'INTERNAL') throw refusal
       return joinRefused(refusal, request.memberId)
     }
+  }
+
+  #joinOf(context: RequestContext, shard: GroupShard, entry: GroupEntry, request: JoinGroup): Promise<JoinedGroup> {
+    const { machine, group } = entry
+    if (!(machine instanceof ConsumerGroup)) return this.#parkJoin(context, shard, entry, request)
+    if (machine.isVacant) {
+      shard.replace(entry, new ClassicGroup(group, this.#options))
+      return this.#parkJoin(context, shard, entry, request)
+    }
+    const join = this.#memberJoin(context, request)
+    return this.#table.ask(consumerGroup(group), ({ classic }, nowMs) => classic.join(join, nowMs))
   }
 
   #checkJoin(request: JoinGroup): void {
@@ -72,21 +84,21 @@ export class ClassicService {
     if (others > MAX_GROUP_BYTES) throw new MoonMQError('GROUP_LIMIT', { group: request.group, limit: machine.memberCount })
     const ticket = ++this.#lastTicket
     const answer = this.#park<JoinedGroup>(context, shard, entry, ticket, request.memberId, 'join')
-    machine.join(
-      {
-        ...request,
-        newMemberId: `${request.instanceId ?? context.clientId}-${newUuid(this.#random)}`,
-        clientId: context.clientId,
-        clientHost: context.clientHost,
-        // Frames are given back after the request; what a group keeps is its own.
-        protocols: request.protocols.map(({ name, metadata }) => ({ name, metadata: Buffer.from(metadata) })),
-        rebalanceTimeoutMs: request.rebalanceTimeoutMs > 0 ? request.rebalanceTimeoutMs : request.sessionTimeoutMs,
-      },
-      ticket,
-      clock.monotonicMs(),
-    )
+    machine.join(this.#memberJoin(context, request), ticket, clock.monotonicMs())
     shard.settle(entry)
     return answer
+  }
+
+  #memberJoin(context: RequestContext, request: JoinGroup): MemberJoin {
+    return {
+      ...request,
+      newMemberId: `${request.instanceId ?? context.clientId}-${newUuid(this.#random)}`,
+      clientId: context.clientId,
+      clientHost: context.clientHost,
+      // Frames are given back after the request; what a group keeps is its own.
+      protocols: request.protocols.map(({ name, metadata }) => ({ name, metadata: Buffer.from(metadata) })),
+      rebalanceTimeoutMs: request.rebalanceTimeoutMs > 0 ? request.rebalanceTimeoutMs : request.sessionTimeoutMs,
+    }
   }
 
   #park<T extends JoinedGroup | SyncedGroup>(
@@ -107,6 +119,9 @@ export class ClassicService {
   async sync(context: RequestContext, request: SyncGroup): Promise<SyncedGroup> {
     const { shard, entry } = this.#member(request.group, request.memberId)
     if (context.signal.aborted) throw new MoonMQError('ABORTED')
+    if (entry.machine instanceof ConsumerGroup) {
+      return await this.#table.ask(consumerGroup(request.group), ({ classic }, nowMs) => classic.sync(request, nowMs))
+    }
     let bytes = 0
     for (const assignment of request.assignments.values()) bytes += assignment.length
     if (bytes > MAX_GROUP_BYTES)
@@ -131,9 +146,11 @@ export class ClassicService {
     _context: RequestContext,
     request: { group: string; generation: number; memberId: string; instanceId: string | null },
   ): Promise<void> {
-    const { entry } = this.#member(request.group, request.memberId)
-    const nowMs = this.#clock.monotonicMs()
-    const refusal = classicOf(entry).heartbeat(request.memberId, request.instanceId, request.generation, nowMs)
+    const { shard, entry } = this.#member(request.group, request.memberId)
+    const { machine } = entry
+    const asked = machine instanceof ConsumerGroup ? machine.classic : classicOf(entry)
+    const refusal = asked.heartbeat(request.memberId, request.instanceId, request.generation, this.#clock.monotonicMs())
+    if (asked !== machine) shard.settle(entry)
     if (refusal !== null) throw refusal
   }
 
@@ -143,12 +160,19 @@ export class ClassicService {
     if (entry === undefined) {
       return request.members.map(({ memberId }) => new MoonMQError('GROUP_MEMBER_UNKNOWN', { group: request.group, member: memberId }))
     }
+    if (entry.machine instanceof ConsumerGroup) {
+      return await this.#table.ask(consumerGroup(request.group), ({ classic }, nowMs) => classic.leave(request.members, nowMs))
+    }
     const nowMs = this.#clock.monotonicMs()
     const machine = classicOf(entry)
     const outcomes = request.members.map(({ memberId, instanceId, reason }) => machine.leave(memberId, instanceId, nowMs, reason ?? null))
     shard.settle(entry)
     return outcomes
   }
+}
+
+function consumerGroup(group: string): AskGroup<ConsumerGroup> {
+  return { group, kind: 'consumer' }
 }
 
 function classicOf({ group, machine }: GroupEntry): ClassicGroup {

@@ -1,19 +1,59 @@
 import { asMoonMQError } from '../../core/errors.ts'
 import { ByteReader } from '../../core/reader.ts'
+import { ByteWriter } from '../../core/writer.ts'
 import { dataCodec } from '../../schema/messages.ts'
 
-/** What a consumer of the classic protocol asks for, from the metadata that it joined with. */
-export interface Subscription {
-  readonly topics: readonly string[]
+/** What consumers of the classic protocol put into the metadata and assignments that the broker hands on. */
+
+export interface NamedPartitions {
+  readonly topic: string
+  readonly partitions: readonly number[]
 }
+
+export interface Subscription {
+  readonly version: number
+  readonly topics: readonly string[]
+  readonly ownedPartitions: readonly NamedPartitions[]
+  readonly rackId: string | null
+}
+
+/** Newer versions only add fields at the end, so the latest reader that is known finds its fields in them too. */
+const LATEST = 3
 
 /** Null when the bytes cannot be read. */
 export function subscriptionOf(metadata: Buffer): Subscription | null {
-  try {
+  return readable(() => {
     const reader = new ByteReader(metadata)
-    // Newer versions only add fields at the end, so the first version's reader finds the topics in all of them.
-    reader.int16()
-    return dataCodec('ConsumerProtocolSubscription', 0).decode(reader)
+    const version = reader.int16()
+    const { topics, ownedPartitions, rackId } = dataCodec('ConsumerProtocolSubscription', Math.min(Math.max(version, 0), LATEST)).decode(
+      reader,
+    )
+    return { version, topics, ownedPartitions, rackId }
+  })
+}
+
+/** Null when the bytes cannot be read; none when there are none. */
+export function assignedPartitionsOf(assignment: Buffer): readonly NamedPartitions[] | null {
+  if (assignment.length === 0) return []
+  return readable(() => {
+    const reader = new ByteReader(assignment)
+    const version = reader.int16()
+    return dataCodec('ConsumerProtocolAssignment', Math.min(Math.max(version, 0), LATEST)).decode(reader).assignedPartitions
+  })
+}
+
+/** `version`: that of the member's subscription. */
+export function encodeAssignment(version: number, assignedPartitions: readonly NamedPartitions[]): Buffer {
+  const known = Math.min(Math.max(version, 0), LATEST)
+  const writer = new ByteWriter(256)
+  writer.int16(known)
+  dataCodec('ConsumerProtocolAssignment', known).encode(writer, { assignedPartitions, userData: null })
+  return writer.toBuffer()
+}
+
+function readable<T>(read: () => T): T | null {
+  try {
+    return read()
   } catch (error) {
     if (asMoonMQError(error).code === 'BAD_FRAME') return null
     throw error

@@ -7,10 +7,12 @@ import type { MetadataImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import { featureLevel } from '../features.ts'
 import type { ConsumerAssignment, ConsumerGroupDescription, ConsumerHeartbeat, ConsumerHeartbeatAnswer } from '../ports.ts'
+import { ClassicGroup } from './classic-group.ts'
 import { listed } from './consumer/assignment.ts'
 import { ConsumerGroup } from './consumer/consumer-group.ts'
 import type { ConsumerMember } from './consumer/consumer-member.ts'
 import { type ConsumerDeps, type ConsumerOptions, JOIN_EPOCH, STATIC_LEAVE_EPOCH } from './consumer/consumer-types.ts'
+import { upgraded } from './consumer/upgrade.ts'
 import type { GroupTable } from './group-table.ts'
 import type { GroupMachine } from './machine.ts'
 
@@ -47,13 +49,17 @@ export class ConsumerService {
     const { clientId, clientHost } = context
     const make = () => new ConsumerGroup(group, this.#deps, this.#options)
     return await table.ask(
-      { group, kind: 'consumer', ...(isJoin ? { make, convert: (former: GroupMachine) => this.#upgraded(former) } : {}) },
+      {
+        group,
+        kind: 'consumer',
+        ...(isJoin ? { make, convert: (former: GroupMachine, nowMs: number) => this.#upgraded(former, nowMs) } : {}),
+      },
       (machine, nowMs) => machine.heartbeat({ ...request, memberId, clientId, clientHost }, nowMs),
     )
   }
 
-  #upgraded(_former: GroupMachine): ConsumerGroup | null {
-    return null
+  #upgraded(former: GroupMachine, nowMs: number): ConsumerGroup | null {
+    return former instanceof ClassicGroup ? upgraded(former, this.#deps, this.#options, nowMs) : null
   }
 
   /** Kafka's checks, in Kafka's order. */

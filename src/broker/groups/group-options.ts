@@ -43,7 +43,7 @@ export function groupOptions(nodeId: number, settings: Settings): GroupOptions {
         .split(',')
         .map((name) => name.trim()),
       migrationPolicy: settings.text('group.consumer.migration.policy').toLowerCase() as MigrationPolicy,
-      maxClassicMembers: setting('group.max.size'),
+      classic: { maxMembers: setting('group.max.size'), initialRebalanceDelayMs: setting('group.initial.rebalance.delay.ms') },
     },
   }
 }
@@ -62,6 +62,6 @@ export const DEFAULT_GROUP_OPTIONS: GroupOptions = {
     maxMembers: 2 ** 31 - 1,
     assignors: ['uniform', 'range'],
     migrationPolicy: 'bidirectional',
-    maxClassicMembers: 2 ** 31 - 1,
+    classic: { maxMembers: 2 ** 31 - 1, initialRebalanceDelayMs: 0 },
   },
 }

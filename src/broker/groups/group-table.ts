@@ -26,7 +26,7 @@ export interface AskGroup<M extends GroupMachine> {
   /** Makes the group where there is none, or only one without members; absent: GROUP_MISSING. */
   readonly make?: () => M
   /** Makes it from one of another kind that has members; null: it cannot be. */
-  readonly convert?: (former: GroupMachine) => M | null
+  readonly convert?: (former: GroupMachine, nowMs: number) => M | null
 }
 
 /** Every group of this broker by its id: which shard holds it, and whether that can be used. */
@@ -117,7 +117,7 @@ export class GroupTable {
       return this.create(shard, group, make())
     }
     if (entry.machine.kind === kind) return entry
-    const machine = entry.machine.isVacant ? make?.() : convert?.(entry.machine)
+    const machine = entry.machine.isVacant ? make?.() : convert?.(entry.machine, this.#clock.monotonicMs())
     if (machine === undefined || machine === null) throw new MoonMQError('GROUP_KIND', { group, kind })
     shard.settle(entry)
     shard.replace(entry, machine)

@@ -12,6 +12,16 @@ export interface TopicPartitions {
   readonly partitions: readonly number[]
 }
 
+/** A member as an assignor sees it. */
+export interface AssigningMember {
+  readonly memberId: string
+  readonly instanceId: string | null
+  /** Topics that exist and that it asks for. */
+  readonly topics: ReadonlySet<Uuid>
+  /** What it was to have so far. */
+  readonly former: Assignment
+}
+
 export const NO_ASSIGNMENT: Assignment = new Map()
 export const NO_HOLDING: Holding = new Map()
 

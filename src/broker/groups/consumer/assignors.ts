@@ -1,16 +1,6 @@
 import type { Uuid } from '../../../core/uuid.ts'
-import type { Assignment } from './assignment.ts'
+import type { AssigningMember, Assignment } from './assignment.ts'
 import { assignUniformly } from './uniform.ts'
-
-/** A member as an assignor sees it. */
-export interface AssigningMember {
-  readonly memberId: string
-  readonly instanceId: string | null
-  /** Topics that exist and that it asks for. */
-  readonly topics: ReadonlySet<Uuid>
-  /** What it was to have so far. */
-  readonly former: Assignment
-}
 
 /** Gives every partition to one member that asks for its topic. `partitions`: how many each topic has. The same input, the same answer. */
 export type Assignor = (members: readonly AssigningMember[], partitions: ReadonlyMap<Uuid, number>) => ReadonlyMap<string, Assignment>

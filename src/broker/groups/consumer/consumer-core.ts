@@ -174,12 +174,10 @@ export class ConsumerCore {
     return false
   }
 
-  /** They are gone, and what they had is free. The target without them is made when the next member is heard from. */
+  /** They are gone, and what they had is free; the group goes on with `refresh`. */
   remove(members: readonly ConsumerMember[]): void {
-    if (members.length === 0) return
     for (const member of members) this.members.remove(member)
     this.subscriptions.prune(this.members.all())
-    this.refresh(true)
   }
 
   // ---- for the shell --------------------------------------------------------------------------------------------------------

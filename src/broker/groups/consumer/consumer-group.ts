@@ -1,6 +1,7 @@
 import { MoonMQError } from '../../../core/errors.ts'
 import type { CommitClaim, GroupEffect, GroupMachine, StoredPair } from '../machine.ts'
 import { type Holding, listed } from './assignment.ts'
+import { ClassicFace } from './classic-face.ts'
 import { ConsumerCore, type ConsumerState } from './consumer-core.ts'
 import { ConsumerMember } from './consumer-member.ts'
 import {
@@ -11,6 +12,7 @@ import {
   JOIN_EPOCH,
   STATIC_LEAVE_EPOCH,
 } from './consumer-types.ts'
+import { fence } from './fence.ts'
 
 /**
  * One group of the consumer protocol (KIP-848): members say in heartbeats what they subscribe to and what they own, the broker assigns.
@@ -24,10 +26,12 @@ export class ConsumerGroup implements GroupMachine {
   readonly kind = 'consumer'
   readonly protocolType = 'consumer'
   readonly core: ConsumerCore
+  readonly classic: ClassicFace
 
   constructor(group: string, deps: ConsumerDeps, options: ConsumerOptions) {
     this.group = group
     this.core = new ConsumerCore(group, deps, options)
+    this.classic = new ClassicFace(this.core)
   }
 
   get state(): ConsumerState {
@@ -135,15 +139,9 @@ export class ConsumerGroup implements GroupMachine {
       member.revokeDeadlineMs = Number.POSITIVE_INFINITY
       this.core.finish(`static member ${beat.instanceId} left for a while`)
     } else {
-      this.fence([member], `member ${member.memberId} left`, nowMs)
+      fence(this.core, [member], `member ${member.memberId} left`, nowMs)
     }
     return { memberId: beat.memberId, memberEpoch: beat.memberEpoch, heartbeatIntervalMs: 0, assignment: null }
-  }
-
-  /** Takes members out. */
-  fence(members: readonly ConsumerMember[], reason: string, _nowMs: number): void {
-    this.core.remove(members)
-    this.core.finish(reason)
   }
 
   #unknown(member: string): MoonMQError {
@@ -218,7 +216,7 @@ export class ConsumerGroup implements GroupMachine {
     const overdue = [...this.core.members.all()].filter((member) => member.nextDeadlineMs() <= nowMs)
     if (overdue.length === 0) return
     const reasons = overdue.map((member) => `member ${member.memberId} is out: ${member.overdue(nowMs)}`)
-    this.fence(overdue, reasons.join('; '), nowMs)
+    fence(this.core, overdue, reasons.join('; '), nowMs)
   }
 
   kill(reason: string): void {

@@ -1,5 +1,5 @@
 import type { MetadataImage } from '../../../metadata/types.ts'
-import type { GroupProtocol } from '../classic-types.ts'
+import type { ClassicOptions, GroupProtocol } from '../classic-types.ts'
 import type { TopicPartitions } from './assignment.ts'
 import type { TopicPatterns } from './patterns.ts'
 
@@ -24,8 +24,8 @@ export interface ConsumerOptions {
   /** `group.consumer.assignors`: the first one is that of groups whose members name none. */
   readonly assignors: readonly string[]
   readonly migrationPolicy: MigrationPolicy
-  /** `group.max.size`, for groups that go back to the classic protocol. */
-  readonly maxClassicMembers: number
+  /** For groups that go back to the classic protocol. */
+  readonly classic: ClassicOptions
 }
 
 /** A heartbeat as the machine sees it. Null: as it was said before. */
@@ -60,5 +60,4 @@ export interface ClassicSide {
 }
 
 export const JOIN_EPOCH = 0
-export const LEAVE_EPOCH = -1
 export const STATIC_LEAVE_EPOCH = -2

@@ -1,6 +1,5 @@
 import type { Uuid } from '../../../core/uuid.ts'
-import type { Assignment } from './assignment.ts'
-import type { AssigningMember } from './assignors.ts'
+import type { AssigningMember, Assignment } from './assignment.ts'
 
 /** A member while its assignment is made. */
 interface Share {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { GroupOptions } from '../../../../src/broker/groups/group-options.ts'
+import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from '../../../../src/broker/groups/group-options.ts'
 import { converge, FakeConsumer } from '../../../support/fake-consumer.ts'
 import { FakeConnection, GROUP, GroupHarness } from '../../../support/group-harness.ts'
 
@@ -250,7 +250,7 @@ test('requests that cannot be are refused before anything is made', async () => 
 
 test('a group is full, listed, described and deleted like any other', async () => {
   const harness = await open({
-    consumer: { maxMembers: 1, assignors: ['range', 'uniform'], migrationPolicy: 'disabled', maxClassicMembers: 9 },
+    consumer: { ...DEFAULT_GROUP_OPTIONS.consumer, maxMembers: 1, assignors: ['range', 'uniform'] },
   })
   const a = new FakeConsumer(harness, 'a')
   await a.beat()

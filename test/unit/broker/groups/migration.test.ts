@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { assignedPartitionsOf, encodeAssignment } from '../../../../src/broker/groups/classic-subscription.ts'
+import type { MigrationPolicy } from '../../../../src/broker/groups/consumer/consumer-types.ts'
+import { DEFAULT_GROUP_OPTIONS } from '../../../../src/broker/groups/group-options.ts'
+import type { JoinedGroup, JoinGroup } from '../../../../src/broker/ports.ts'
+import { ByteWriter } from '../../../../src/core/writer.ts'
+import { dataCodec } from '../../../../src/schema/messages.ts'
+import { converge, FakeConsumer } from '../../../support/fake-consumer.ts'
+import { FakeConnection, GROUP, GroupHarness, type Watched } from '../../../support/group-harness.ts'
+
+const VERSION = 3
+
+function subscription(topics: readonly string[], owned: readonly number[] = []): Buffer {
+  const writer = new ByteWriter(64)
+  writer.int16(VERSION)
+  const ownedPartitions = owned.length === 0 ? [] : [{ topic: 't', partitions: owned }]
+  dataCodec('ConsumerProtocolSubscription', VERSION).encode(writer, {
+    topics,
+    userData: null,
+    ownedPartitions,
+    generationId: 1,
+    rackId: null,
+  })
+  return writer.toBuffer()
+}
+
+/** A consumer of the classic protocol that assigns all partitions of `t` in turn when it leads. */
+class ClassicClient {
+  readonly connection: FakeConnection
+  memberId = ''
+  generation = -1
+  owned: number[] = []
+  readonly #harness: GroupHarness
+  readonly #fields: Partial<JoinGroup>
+
+  constructor(harness: GroupHarness, name: string, fields: Partial<JoinGroup> = {}) {
+    this.#harness = harness
+    this.connection = new FakeConnection(name)
+    this.#fields = fields
+  }
+
+  get instanceId(): string | null {
+    return this.#fields.instanceId ?? null
+  }
+
+  join(): Watched<JoinedGroup> {
+    return this.#harness.join(this.connection, {
+      memberId: this.memberId,
+      protocols: [{ name: 'cooperative-sticky', metadata: subscription(['t'], this.owned) }],
+      ...this.#fields,
+    })
+  }
+
+  async joined(join: Watched<JoinedGroup>): Promise<void> {
+    await this.#harness.settle()
+    assert.equal(join.value?.error ?? null, null)
+    const joined = join.value as JoinedGroup
+    this.memberId = joined.memberId
+    this.generation = joined.generation
+    const plan = new Map(joined.members.map(({ memberId }) => [memberId, [] as number[]]))
+    for (let partition = 0; partition < 4 && plan.size > 0; partition++) [...plan.values()][partition % plan.size]?.push(partition)
+    const bytes = new Map([...plan].map(([memberId, partitions]) => [memberId, encodeAssignment(VERSION, [{ topic: 't', partitions }])]))
+    this.#sync = this.#harness.coordinator.sync(this.connection.context, {
+      group: GROUP,
+      generation: this.generation,
+      memberId: this.memberId,
+      instanceId: this.instanceId,
+      protocolType: 'consumer',
+      protocol: 'cooperative-sticky',
+      assignments: bytes,
+    })
+    this.#sync.catch(() => {})
+  }
+
+  #sync: Promise<{ assignment: Buffer }> | null = null
+
+  async synced(): Promise<void> {
+    await this.#harness.settle()
+    const { assignment } = (await this.#sync) ?? { assignment: Buffer.alloc(0) }
+    this.owned = (assignedPartitionsOf(assignment) ?? []).flatMap(({ partitions }) => [...partitions])
+  }
+
+  async rejoin(): Promise<void> {
+    await this.joined(this.join())
+    await this.synced()
+  }
+
+  heartbeat(): Promise<string | null> {
+    return this.#harness.heartbeat(this.memberId, this.generation, this.instanceId)
+  }
+}
+
+async function classicGroup(harness: GroupHarness, clients: readonly ClassicClient[]): Promise<void> {
+  const joins = clients.map((client) => client.join())
+  await harness.clock.advance(10)
+  for (const [at, join] of joins.entries()) await clients[at]?.joined(join)
+  for (const client of clients) await client.synced()
+}
+
+async function open(migrationPolicy: MigrationPolicy = 'bidirectional'): Promise<GroupHarness> {
+  return await GroupHarness.open({ initialRebalanceDelayMs: 5, consumer: { ...DEFAULT_GROUP_OPTIONS.consumer, migrationPolicy } })
+}
+
+const kindOf = async (harness: GroupHarness) =>
+  (await harness.coordinator.list(new FakeConnection().context, { states: [], kinds: [] })).groups[0]?.kind
+
+/** Heartbeats and joins of all until nobody has anything to do. */
+async function settleBoth(classics: readonly ClassicClient[], consumers: readonly FakeConsumer[]): Promise<void> {
+  for (let round = 0; round < 12; round++) {
+    for (const client of classics) if ((await client.heartbeat()) === 'REBALANCE_IN_PROGRESS') await client.rejoin()
+    for (const consumer of consumers) await consumer.beat()
+  }
+}
+
+test('a group is changed over member by member, and back, and nobody loses its offsets', async () => {
+  const harness = await open()
+  const [x, y] = [new ClassicClient(harness, 'x'), new ClassicClient(harness, 'y')]
+  await classicGroup(harness, [x, y])
+  assert.deepEqual([...x.owned, ...y.owned].sort(), [0, 1, 2, 3])
+  assert.equal(await harness.commit(7, { memberId: x.memberId, generation: x.generation }, 0), null)
+
+  const a = new FakeConsumer(harness, 'a')
+  assert.ok(await a.beat())
+  assert.equal(await kindOf(harness), 'consumer')
+  assert.equal(await x.heartbeat(), 'REBALANCE_IN_PROGRESS')
+  await settleBoth([x, y], [a])
+  assert.deepEqual([...x.owned, ...y.owned, ...a.numbers].sort(), [0, 1, 2, 3])
+  assert.ok(a.numbers.length > 0)
+  const described = await harness.describeConsumer()
+  assert.deepEqual(described.members.map(({ isClassic }) => isClassic).sort(), [false, true, true])
+  assert.equal(described.state, 'Stable')
+  assert.equal(await harness.committed(0), 7)
+  assert.equal(await harness.commit(8, { memberId: x.memberId, generation: x.generation }), null)
+  assert.equal(await harness.commit(9, { memberId: x.memberId, generation: x.generation - 1 }), 'ILLEGAL_GENERATION')
+
+  await harness.crash()
+  assert.equal(await x.heartbeat(), null)
+  await a.leave()
+  assert.equal(await kindOf(harness), 'classic', 'only classic members are left')
+  assert.equal(await x.heartbeat(), 'REBALANCE_IN_PROGRESS')
+  await harness.crash()
+  await classicGroup(harness, [x, y])
+  assert.deepEqual([...x.owned, ...y.owned].sort(), [0, 1, 2, 3])
+  assert.equal(await harness.committed(0), 8)
+  await harness.coordinator.close()
+})
+
+test('a consumer group that only classic members are left in goes back when the session of the last other one is over', async () => {
+  const harness = await open()
+  const x = new ClassicClient(harness, 'x')
+  await classicGroup(harness, [x])
+  const a = new FakeConsumer(harness, 'a')
+  await settleBoth([x], [a])
+  for (let heard = 0; heard < 6; heard++) {
+    await x.heartbeat()
+    await harness.clock.advance(9000)
+  }
+  assert.equal(await kindOf(harness), 'classic')
+  await x.rejoin()
+  assert.deepEqual(x.owned, [0, 1, 2, 3])
+  await harness.coordinator.close()
+})
+
+test('the last member that leaves in the new protocol, and the first that comes in the old one, find an empty group', async () => {
+  const harness = await open('disabled')
+  const a = new FakeConsumer(harness, 'a')
+  await a.beat()
+  await harness.commit(3, { memberId: 'a', generation: 1 })
+  await a.leave()
+  const x = new ClassicClient(harness, 'x')
+  await classicGroup(harness, [x])
+  assert.equal(await kindOf(harness), 'classic')
+  assert.deepEqual(x.owned, [0, 1, 2, 3])
+  assert.equal(await harness.committed(), 3)
+  await harness.coordinator.leave(x.connection.context, { group: GROUP, members: [{ memberId: x.memberId, instanceId: null }] })
+  await a.beat()
+  assert.equal(await kindOf(harness), 'consumer')
+  await harness.crash()
+  assert.equal(await kindOf(harness), 'consumer')
+  assert.equal(await harness.committed(), 3)
+  await harness.coordinator.close()
+})
+
+test('the policy says which way a group with members may go', async () => {
+  for (const policy of ['bidirectional', 'upgrade', 'downgrade', 'disabled'] as const) {
+    const harness = await open(policy)
+    const x = new ClassicClient(harness, 'x')
+    await classicGroup(harness, [x])
+    const a = new FakeConsumer(harness, 'a')
+    await a.beat()
+    const isUp = policy === 'bidirectional' || policy === 'upgrade'
+    assert.equal(a.lastError, isUp ? null : 'GROUP_KIND', policy)
+    if (isUp) {
+      await settleBoth([x], [a])
+      await a.leave()
+      assert.equal(await kindOf(harness), policy === 'upgrade' ? 'consumer' : 'classic', policy)
+    }
+    await harness.coordinator.close()
+  }
+})
+
+test('a group whose members are no consumers stays classic', async () => {
+  const harness = await open()
+  const connection = new FakeConnection('w')
+  const join = harness.join(connection, { protocolType: 'connect', protocols: [{ name: 'v1', metadata: Buffer.from('x') }] })
+  await harness.clock.advance(10)
+  assert.equal(join.value?.error, null)
+  await assert.rejects(harness.beat('a', 0), { code: 'GROUP_KIND' })
+  await harness.coordinator.close()
+})
+
+test('classic members that do not fit are refused by a consumer group', async () => {
+  const harness = await open()
+  const a = new FakeConsumer(harness, 'a')
+  await a.beat()
+  const refused = async (request: Partial<JoinGroup>) => {
+    const join = harness.join(new FakeConnection('x'), request)
+    await harness.settle()
+    return join.value?.error?.code
+  }
+  assert.equal(await refused({ protocolType: 'connect' }), 'INCONSISTENT_GROUP_PROTOCOL')
+  assert.equal(await refused({ protocols: [{ name: 'range', metadata: Buffer.from('x') }] }), 'INCONSISTENT_GROUP_PROTOCOL', 'unreadable')
+  const metadata = subscription(['t'])
+  assert.equal(await refused({ requireKnownMemberId: true, protocols: [{ name: 'range', metadata }] }), 'MEMBER_ID_REQUIRED')
+  assert.equal(await refused({ protocols: [{ name: 'range', metadata }] }), undefined)
+  assert.equal(await refused({ protocols: [{ name: 'other', metadata }] }), 'INCONSISTENT_GROUP_PROTOCOL', 'no protocol in common')
+  assert.equal(await harness.heartbeat('a', 1), 'GROUP_MEMBER_UNKNOWN', 'a speaks the other protocol')
+  await harness.coordinator.close()
+})
+
+test('a static member that restarts with the other protocol keeps its partitions', async () => {
+  const harness = await open()
+  const x = new ClassicClient(harness, 'x', { instanceId: 'i' })
+  await classicGroup(harness, [x])
+  const a = new FakeConsumer(harness, 'a', { instanceId: 'i' })
+  await a.beat()
+  assert.equal(await kindOf(harness), 'consumer')
+  assert.deepEqual(a.numbers, [0, 1, 2, 3], 'the process before it speaks the classic protocol and gives way')
+  assert.equal(await x.heartbeat(), 'FENCED_INSTANCE_ID')
+  const second = new ClassicClient(harness, 'x2', { instanceId: 'i' })
+  await second.rejoin()
+  assert.equal(await kindOf(harness), 'classic', 'the last one of the new protocol was replaced')
+  assert.deepEqual(second.owned, [0, 1, 2, 3])
+  assert.equal(await second.heartbeat(), null)
+  await harness.coordinator.close()
+})
+
+test('a classic member of a consumer group that is silent, does not join again or does not sync is out', async () => {
+  for (const what of ['silent', 'no join', 'no sync'] as const) {
+    const harness = await open()
+    const x = new ClassicClient(harness, 'x')
+    await classicGroup(harness, [x])
+    const a = new FakeConsumer(harness, 'a')
+    await settleBoth([x], [a])
+    if (what === 'no sync') {
+      const join = x.join()
+      await harness.settle()
+      assert.equal(join.value?.error, null)
+    }
+    const b = new FakeConsumer(harness, 'b')
+    await b.beat()
+    for (let heard = 0; heard < 8; heard++) {
+      await harness.clock.advance(5000)
+      if (what !== 'silent') await x.heartbeat()
+      await a.beat()
+      await b.beat()
+    }
+    await converge([a, b])
+    assert.deepEqual([...a.numbers, ...b.numbers].sort(), [0, 1, 2, 3], what)
+    await harness.coordinator.close()
+  }
+})
