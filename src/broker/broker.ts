@@ -6,10 +6,12 @@ import type { Logger } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
+import { SHARE_STATE_CONFIG, SHARE_STATE_TOPIC } from '../metadata/config-plans.ts'
 import type { Metadata } from '../metadata/types.ts'
 import type { BatchCodecs } from '../record/batch-jobs.ts'
 import { Inflater } from '../record/inflater.ts'
 import { Cluster } from './cluster.ts'
+import { DeadLetters } from './dlq/dead-letters.ts'
 import { finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import { groupOptions } from './groups/group-options.ts'
@@ -35,6 +37,9 @@ import { ProducerIds } from './producers/producer-ids.ts'
 import { RecordDeletion } from './record-deletion.ts'
 import { Records } from './records.ts'
 import { BrokerSettings, GroupSettings } from './settings.ts'
+import { openShare, shareKind } from './share/open-share.ts'
+import type { ShareService } from './share/share-service.ts'
+import type { SharePort } from './share-ports.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
@@ -55,6 +60,8 @@ export interface BrokerOptions {
   readonly nodeId: number
   /** Kafka's broker settings that the configuration sets, by dotted name and checked. Defaults do not belong in it. */
   readonly settings: ReadonlyMap<string, string>
+  /** What is added to the name of a topic for its dead letters. Default `.dlq`. */
+  readonly dlqSuffix?: string
   /** `moonmq.backend` of topics that are made without one. Default segmented. */
   readonly defaultBackend?: string
   /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
@@ -67,7 +74,7 @@ export interface BrokerOptions {
 
 const CONSUMER_OFFSETS = '__consumer_offsets'
 /** Internal topics whose folders are made at the first append to each partition. */
-const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, '__transaction_state', '__share_group_state'])
+const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, '__transaction_state', SHARE_STATE_TOPIC])
 
 /**
  * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
@@ -82,9 +89,11 @@ export class Broker implements RecordPorts, Resource {
   readonly deletion: DeletionPort
   readonly producers: ProducerPort
   readonly groups: GroupPort
+  readonly share: SharePort
   readonly records: RecordPort
   /** Settings of groups of every kind, for their coordinators. */
   readonly groupSettings: GroupSettings
+  readonly #share: ShareService
   readonly #groups: GroupCoordinator
   readonly #partitions: Partitions
   readonly #produce: ProduceService
@@ -129,6 +138,7 @@ export class Broker implements RecordPorts, Resource {
     this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
     this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured: options.settings })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
+    const kind = shareKind(metadata, this.groupSettings, settings)
     this.#groups = GroupCoordinator.open(
       {
         clock,
@@ -140,6 +150,7 @@ export class Broker implements RecordPorts, Resource {
         loader: deps.loader,
         groupSettings: this.groupSettings,
         highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
+        kinds: [kind],
       },
       groupOptions(nodeId, settings),
     )
@@ -149,6 +160,25 @@ export class Broker implements RecordPorts, Resource {
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
     this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
+    const letters = new DeadLetters(
+      { ...deps, partitions, topics: this.topics, offsets: this.offsets, records: this.records },
+      { suffix: options.dlqSuffix ?? '.dlq' },
+    )
+    const share = openShare(
+      {
+        ...deps,
+        partitions,
+        letters,
+        records: this.records,
+        stateTopic: this.#shareTopic(metadata, settings),
+        table: this.#groups.table,
+        groupSettings: this.groupSettings,
+      },
+      kind,
+      settings,
+    )
+    this.#share = share.service
+    this.share = share.groups
     this.#unsubscribe = metadata.subscribe((_before, after) => partitions.apply(after))
   }
 
@@ -157,9 +187,20 @@ export class Broker implements RecordPorts, Resource {
     return this.#partitions.settled()
   }
 
-  /** Reads the offsets topic: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
-  loadGroups(): Promise<void> {
-    return this.#groups.startLoading()
+  /** Reads the coordinators' topics: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
+  async loadGroups(): Promise<void> {
+    await Promise.all([this.#groups.startLoading(), this.#share.startLoading()])
+  }
+
+  #shareTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
+    return new InternalTopic(
+      { metadata, topics: this.topics, partitions: this.#partitions },
+      {
+        name: SHARE_STATE_TOPIC,
+        partitions: settings.number('share.coordinator.state.topic.num.partitions'),
+        config: new Map([...SHARE_STATE_CONFIG, ['segment.bytes', settings.text('share.coordinator.state.topic.segment.bytes')]]),
+      },
+    )
   }
 
   #offsetsTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
@@ -180,6 +221,7 @@ export class Broker implements RecordPorts, Resource {
   async close(): Promise<void> {
     this.#unsubscribe()
     this.#fetch.close()
+    await this.#share.close()
     await this.#groups.close()
     this.#produce.close()
     await this.#partitions.settled()

@@ -7,8 +7,10 @@ import type { RecordHeader } from '../record/record.ts'
 import type { AbortedTransaction, EpochEnd, LogRead, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
 import type { GroupPort } from './group-ports.ts'
+import type { SharePort } from './share-ports.ts'
 
 export type * from './group-ports.ts'
+export type * from './share-ports.ts'
 
 /**
  * What the doors ask of the broker (DESIGN D1, section 4). Doors translate; every rule is behind these calls. Partition
@@ -23,6 +25,7 @@ export interface BrokerPorts {
   readonly deletion: DeletionPort
   readonly producers: ProducerPort
   readonly groups: GroupPort
+  readonly share: SharePort
 }
 
 // ---- cluster --------------------------------------------------------------------------------------------------------------

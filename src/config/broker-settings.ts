@@ -213,6 +213,30 @@ const OWN: readonly KafkaSetting[] = [
     { min: 1 },
     'How long a partition remembers an idempotent producer that sends nothing.',
   ),
+  row(
+    'share.coordinator.snapshot.update.records.per.snapshot',
+    'int',
+    500,
+    'records',
+    { min: 0, max: 500 },
+    'Changes of a share partition that are stored one by one before its whole state is stored again.',
+  ),
+  row(
+    'share.coordinator.state.topic.num.partitions',
+    'int',
+    50,
+    '',
+    { min: 1, max: 10_000 },
+    'Partitions of __share_group_state, fixed when the topic is made.',
+  ),
+  row(
+    'share.coordinator.state.topic.segment.bytes',
+    'int',
+    104_857_600,
+    'bytes',
+    { min: 1024 },
+    'Size of a segment of __share_group_state.',
+  ),
   row('socket.request.max.bytes', 'int', 104_857_600, 'bytes', { min: 1024 }, 'Largest request of a Kafka client.'),
 ]
 

@@ -87,7 +87,7 @@ export const SETTINGS = {
       maxWaiters: integer(64, { min: 1, max: INT_MAX, doc: 'With lingerMs: writers that start the sync at once.' }),
     },
     dlq: {
-      suffix: text('.dlq', { min: 1, doc: 'What is added to the name of a topic for its dead letters.', idle: true }),
+      suffix: text('.dlq', { min: 1, doc: 'What is added to the name of a topic for its dead letters.' }),
       maxDeliveries: integer(3, { min: 1, max: INT_MAX, doc: 'Deliveries after which a record becomes a dead letter.', idle: true }),
     },
     metricsAuth: {

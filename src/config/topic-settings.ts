@@ -239,6 +239,14 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'Least time between two looks at this topic by retention and compaction; 0 = as often as the broker looks.',
   ),
   row(
+    'moonmq.dlq.enable',
+    'boolean',
+    'true',
+    '',
+    {},
+    'Whether a record that a group rejects, or does not accept after all its deliveries, is kept in the dead-letter topic.',
+  ),
+  row(
     'moonmq.partitioner',
     'string',
     'fnv1a',

@@ -134,6 +134,18 @@ export const ERRORS = {
   OFFSET_METADATA_TOO_LARGE: row(1, 12, 413, FINAL, 'offset metadata of {size} bytes exceeds {limit}'),
   GROUP_SUBSCRIBED_TO_TOPIC: row(16, 86, 409, FINAL, 'group "{group}" is subscribed to topic "{topic}"'),
 
+  // Share groups
+  INVALID_RECORD_STATE: row(7, 121, 409, FINAL, 'the record at offset {offset} cannot be acknowledged: it is {state}'),
+  SHARE_SESSION_MISSING: row(7, 122, 404, RETRY, 'member "{member}" of group "{group}" has no share session'),
+  SHARE_SESSION_EPOCH_INVALID: row(
+    7,
+    123,
+    409,
+    RETRY,
+    'epoch {epoch} of the share session of member "{member}" of group "{group}" is not the next one, {expected}',
+  ),
+  SHARE_SESSION_LIMIT: row(6, 133, 429, RETRY, 'there are {limit} share sessions already (group.share.max.share.sessions)'),
+
   // Settings, start and stop
   SETTING_INVALID: row(17, 40, 400, FINAL, '{reason}'),
   DATA_FOLDER_LOCKED: row(7, 56, 503, FINAL, 'the data folder {path} is in use by process {pid}'),

@@ -10,7 +10,6 @@ const LOGIN = 'login and access rules are not in this version'
 const TOKENS = 'delegation tokens are not planned'
 const SETTINGS = 'feature levels and the list of resources with settings are not in this version'
 const CLUSTER = 'there is one broker in this version'
-const SHARE = 'share groups are not in this version'
 const STREAMS = 'Streams works on the classic group protocol'
 const TELEMETRY = 'client telemetry is not collected; clients run without it'
 const INTERNAL = 'brokers and controllers use it among themselves'
@@ -33,8 +32,6 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(CLUSTER, { 43: 'ElectLeaders', 45: 'AlterPartitionReassignments', 46: 'ListPartitionReassignments', 55: 'DescribeQuorum' }),
   ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),
   ...skipped(TELEMETRY, { 71: 'GetTelemetrySubscriptions', 72: 'PushTelemetry' }),
-  ...skipped(SHARE, { 76: 'ShareGroupHeartbeat', 77: 'ShareGroupDescribe', 78: 'ShareFetch', 79: 'ShareAcknowledge' }),
-  ...skipped(SHARE, { 90: 'DescribeShareGroupOffsets', 91: 'AlterShareGroupOffsets', 92: 'DeleteShareGroupOffsets' }),
   ...skipped(STREAMS, { 88: 'StreamsGroupHeartbeat', 89: 'StreamsGroupDescribe', 93: 'StreamsGroupTopologyDescriptionUpdate' }),
   ...skipped(INTERNAL, { 27: 'WriteTxnMarkers', 83: 'InitializeShareGroupState', 84: 'ReadShareGroupState' }),
   ...skipped(INTERNAL, { 85: 'WriteShareGroupState', 86: 'DeleteShareGroupState', 87: 'ReadShareGroupStateSummary' }),

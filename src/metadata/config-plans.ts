@@ -4,6 +4,7 @@ import { elementsOf, type KafkaSetting, kafkaNumber } from '../config/kafka-sett
 import { checkTopicSetting, resolveTopicSetting, type TopicSetting, topicSetting } from '../config/topic-settings.ts'
 import { defined } from '../core/assert.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
+import { isInternalTopic } from './names.ts'
 import { setConfig } from './plans.ts'
 import type { MetadataChange, MetadataImage, TopicImage } from './types.ts'
 
@@ -43,7 +44,7 @@ export function alterTopicConfig(image: MetadataImage, plan: AlterConfigPlan): M
   if (topic === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: plan.name })
   const inForce = (name: string, values: Values) => resolveTopicSetting(known(name), values, plan.broker).value
   const after = withFixed(topic, changed(topic.config, plan, { check: checkTopicSetting, setting: topicSetting, inForce }))
-  checkTopicConfig(after, plan.broker, topic.internal)
+  checkTopicConfig(plan.name, after, plan.broker)
   return recorded(image, 'topic', plan.name, topic.config, after)
 }
 
@@ -154,18 +155,34 @@ function withFixed(topic: TopicImage, changed: Values): Values {
   return after
 }
 
+export const SHARE_STATE_TOPIC = '__share_group_state'
+export const SHARE_STATE_CONFIG: Values = new Map([
+  ['cleanup.policy', 'delete'],
+  ['retention.ms', '-1'],
+  ['retention.bytes', '-1'],
+])
+
 /** What no single value tells: settings that contradict each other, and what internal topics may not choose. Throws CONFIG_INVALID. */
-export function checkTopicConfig(config: Values, broker: Values, isInternal: boolean): void {
-  const text = (name: string) => resolveTopicSetting(known(name), config, broker).value
+export function checkTopicConfig(name: string, config: Values, broker: Values): void {
+  const text = (key: string) => resolveTopicSetting(known(key), config, broker).value
   const least = text('min.compaction.lag.ms')
   const most = text('max.compaction.lag.ms')
   if (kafkaNumber(least) > kafkaNumber(most)) {
     throw invalid('min.compaction.lag.ms', least, `it is above max.compaction.lag.ms=${most}`)
   }
-  if (!isInternal) return
-  for (const name of ['flush.messages', 'flush.ms']) {
-    const value = config.get(name)
-    if (value !== undefined) throw invalid(name, value, 'what the broker keeps for its clients is on disk before they are answered')
+  if (!isInternalTopic(name)) return
+  for (const flush of ['flush.messages', 'flush.ms']) {
+    const value = config.get(flush)
+    if (value !== undefined) throw invalid(flush, value, 'what the broker keeps for its clients is on disk before they are answered')
+  }
+  if (name === SHARE_STATE_TOPIC) {
+    // Its newest records need older ones, which neither compaction nor retention may take: the broker prunes it itself.
+    for (const [key, only] of SHARE_STATE_CONFIG) {
+      const value = config.get(key)
+      if (value !== undefined && value !== only)
+        throw invalid(key, value, `it is ${only} for ${SHARE_STATE_TOPIC}: the broker prunes it itself`)
+    }
+    return
   }
   const policy = config.get('cleanup.policy')
   if (policy !== undefined && !elementsOf(policy).includes('compact')) {

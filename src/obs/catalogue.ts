@@ -65,6 +65,16 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_fetch_session_bytes', [], 'Memory of the fetch sessions, as counted against its limit'),
   counter('moonmq_fetch_session_evictions_total', [], 'Unused fetch sessions that made room for another'),
 
+  gauge('moonmq_share_sessions', [], 'Share sessions of connections'),
+  gauge('moonmq_share_partitions', [], 'Partitions in which share groups have positions'),
+  counter(
+    'moonmq_share_acknowledged_total',
+    ['type'],
+    'Records acknowledged by members of share groups: accept, release, reject, renew, gap',
+  ),
+  counter('moonmq_dlq_records_total', ['topic'], 'Records moved to the dead-letter topic, by the topic that they came from'),
+  counter('moonmq_dlq_failed_total', ['error'], 'Dead records that could not be moved and are tried again, by error'),
+
   gauge('moonmq_consumer_lag', ['group', 'topic', 'partition'], 'Records between the committed offset and the high watermark'),
   gauge('moonmq_partition_in_sync_replicas', ['topic', 'partition'], 'Replicas in sync'),
   gauge('moonmq_partition_log_bytes', ['topic', 'partition'], 'Bytes of the log on disk'),

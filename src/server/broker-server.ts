@@ -203,7 +203,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const kafka = new BrokerSettings(settings.kafka)
   const broker = await openBroker(
     { machine, data, codecs, log, metrics },
-    { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend },
+    { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend, dlqSuffix: settings.server.dlq.suffix },
   )
   undo.push(() => broker.close())
   const kafkaDoor = new KafkaDoor(

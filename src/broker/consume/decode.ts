@@ -42,7 +42,7 @@ export interface Decoded {
  * Which transactions of a range were aborted, followed batch by batch as a client does (KIP-98): one is open from its first offset to its
  * abort marker.
  */
-class AbortedFilter {
+export class AbortedFilter {
   readonly #upcoming: AbortedTransaction[]
   readonly #open = new Set<number>()
 

@@ -21,7 +21,7 @@ export interface CoordinatorTopic {
 /** What a replay meets, in the order of the log. */
 export interface ReplaySink {
   /** `transaction` is the producer whose transaction the record waits for the end of; null: it holds at once. */
-  record(key: Buffer, value: Buffer | null, timestampMs: number, transaction: PendingOf | null): void
+  record(key: Buffer, value: Buffer | null, timestampMs: number, transaction: PendingOf | null, offset: number): void
   ended(producerId: number, committed: boolean): void
 }
 
@@ -100,7 +100,7 @@ function replayBatches(bytes: Buffer, sink: ReplaySink): void {
       const cursor = new RecordCursor(recordsSection(bytes, position, header), header)
       while (cursor.next()) {
         const key = cursor.key()
-        if (key !== null) sink.record(key, cursor.value(), cursor.timestampMs, transaction)
+        if (key !== null) sink.record(key, cursor.value(), cursor.timestampMs, transaction, cursor.offset)
       }
     }
     position += header.sizeBytes

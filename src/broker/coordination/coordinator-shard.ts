@@ -70,6 +70,17 @@ export class CoordinatorShard {
     return this.#log?.log.durableOffset ?? 0
   }
 
+  /** Offset after the last record; 0 while there is no log. */
+  get logEndOffset(): number {
+    return this.#log?.log.logEndOffset ?? 0
+  }
+
+  /** What is before `offset` is not needed any more: whole segments of it go. */
+  advanceStart(offset: number): void {
+    const log = this.#log?.log
+    if (log !== undefined && offset > log.logStartOffset) log.advanceLogStart(Math.min(offset, log.highWatermark))
+  }
+
   /** Throws unless the entries of the shard are in memory. `id` is the one that was asked for. */
   checkReady(id: string): void {
     if (this.#state === 'ready') return
@@ -99,9 +110,9 @@ export class CoordinatorShard {
     let records = 0
     if (log !== undefined) {
       const sink: ReplaySink = {
-        record(key, value, timestampMs, transaction) {
+        record(key, value, timestampMs, transaction, offset) {
           records++
-          load.record(key, value, timestampMs, transaction)
+          load.record(key, value, timestampMs, transaction, offset)
         },
         ended: (producerId, committed) => load.ended(producerId, committed),
       }

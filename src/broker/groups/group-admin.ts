@@ -5,14 +5,17 @@ import type { RequestContext } from '../context.ts'
 import type { GroupDescription, GroupListing } from '../ports.ts'
 import { describeGroup, describeMissing, listGroup } from './describe.ts'
 import type { GroupTable } from './group-table.ts'
+import type { GroupKindRules } from './machine.ts'
 
 /** Listing, describing and deleting groups of any kind. */
 export class GroupAdmin {
   readonly #clock: Clock
   readonly #table: GroupTable
+  readonly #kinds: readonly GroupKindRules[]
 
-  constructor(deps: { clock: Clock; table: GroupTable }) {
+  constructor(deps: { clock: Clock; table: GroupTable; kinds: readonly GroupKindRules[] }) {
     this.#clock = deps.clock
+    this.#kinds = deps.kinds
     this.#table = deps.table
   }
 
@@ -61,6 +64,12 @@ export class GroupAdmin {
     const entry = shard.groups.get(group)
     if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
     if (entry.machine.state !== 'Empty') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    const cleared = this.#kinds.find(({ kind }) => kind === entry.machine.kind)?.cleared?.(group)
+    if (cleared !== undefined) {
+      await cleared
+      if (shard.groups.get(group) !== entry) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group })
+      if (entry.machine.state !== 'Empty') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    }
     shard.deleteOffsets(entry, entry.offsets.entries(), 'the group was deleted')
     if (shard.groups.get(group) === entry) shard.remove(entry, 'the group was deleted')
     shard.checkReady(group)

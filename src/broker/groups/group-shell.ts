@@ -81,7 +81,7 @@ export class GroupCoordinator implements GroupPort, Resource {
     this.#classic = new ClassicService({ clock, random, table }, options)
     this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
     this.#offsets = new GroupOffsets({ clock, table, image }, options)
-    this.#admin = new GroupAdmin({ clock, table })
+    this.#admin = new GroupAdmin({ clock, table, kinds })
     this.#upkeep = new GroupUpkeep({ clock, table, metadata }, options)
     this.#unobserve = deps.metrics.observed('moonmq_groups', () => table.groupCount)
   }

@@ -91,4 +91,6 @@ export interface GroupKindRules {
   ready?(records: readonly ReadRecord[]): Promise<void> | undefined
   /** The latest record of every key of one group, without tombstones. Throws INVALID_RECORD. */
   restore(group: string, records: readonly ReadRecord[], nowMs: number): RestoredMachine
+  /** Takes away what else is kept of a group that is to be deleted; durable when it resolves. */
+  cleared?(group: string): Promise<void>
 }

@@ -191,11 +191,7 @@ export class TopicService implements TopicPort {
     const backend = this.#defaultBackend
     const withBackend =
       isInternalTopic(name) || config.has(BACKEND) || backend === DEFAULT_BACKEND ? config : new Map([...config, [BACKEND, backend]])
-    checkTopicConfig(
-      withBackend,
-      brokerSettingsInForce(this.#metadata.image, this.#nodeId, this.#settings.configured),
-      isInternalTopic(name),
-    )
+    checkTopicConfig(name, withBackend, brokerSettingsInForce(this.#metadata.image, this.#nodeId, this.#settings.configured))
     return {
       name,
       id: newUuid(this.#random),

@@ -18,6 +18,8 @@ export interface TopicSettings {
   readonly isCompacted: boolean
   /** How batches are stored; null = as they came. */
   readonly compression: Compression | null
+  /** `moonmq.dlq.enable`. */
+  readonly keepsDeadLetters: boolean
   /** Compressed batches are stored without a look at their records. */
   readonly trustsCompressed: boolean
   readonly timestampBeforeMaxMs: number
@@ -59,6 +61,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
     isCompacted: policies.includes('compact'),
     compression: compressionOf(text),
+    keepsDeadLetters: text('moonmq.dlq.enable') === 'true',
     trustsCompressed: text('moonmq.record.validation') === 'header',
     timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
     timestampAfterMaxMs: number('message.timestamp.after.max.ms'),

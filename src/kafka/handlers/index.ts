@@ -27,6 +27,13 @@ import { describeCluster } from './60-describe-cluster.ts'
 import { consumerGroupHeartbeat } from './68-consumer-group-heartbeat.ts'
 import { consumerGroupDescribe } from './69-consumer-group-describe.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
+import { shareGroupHeartbeat } from './76-share-group-heartbeat.ts'
+import { shareGroupDescribe } from './77-share-group-describe.ts'
+import { shareFetch } from './78-share-fetch.ts'
+import { shareAcknowledge } from './79-share-acknowledge.ts'
+import { describeShareGroupOffsets } from './90-describe-share-group-offsets.ts'
+import { alterShareGroupOffsets } from './91-alter-share-group-offsets.ts'
+import { deleteShareGroupOffsets } from './92-delete-share-group-offsets.ts'
 
 /** Every API that is served, by key. */
 export const KAFKA_APIS: readonly AnyApi[] = [
@@ -58,4 +65,11 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   consumerGroupHeartbeat,
   consumerGroupDescribe,
   describeTopicPartitions,
+  shareGroupHeartbeat,
+  shareGroupDescribe,
+  shareFetch,
+  shareAcknowledge,
+  describeShareGroupOffsets,
+  alterShareGroupOffsets,
+  deleteShareGroupOffsets,
 ]

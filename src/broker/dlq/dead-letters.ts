@@ -1,0 +1,152 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Metrics } from '../../core/counters.ts'
+import { asMoonMQError, isCode, MoonMQError } from '../../core/errors.ts'
+import { MIB } from '../../core/limits.ts'
+import type { Logger } from '../../core/logger.ts'
+import type { TopicImage } from '../../metadata/types.ts'
+import { INTERNAL_CONTEXT } from '../context.ts'
+import type { OffsetPort, OutgoingRecord, RecordPort, TopicPort } from '../ports.ts'
+import type { Partitions } from '../topics/partitions.ts'
+import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey, originOf } from './provenance.ts'
+
+export interface DeadLetterDeps {
+  readonly topics: TopicPort
+  readonly partitions: Partitions
+  readonly records: Pick<RecordPort, 'produce' | 'read'>
+  readonly offsets: OffsetPort
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Metrics
+}
+
+export interface DeadLetterOptions {
+  /** What is added to the name of a topic for its dead letters: `server.dlq.suffix`. */
+  readonly suffix: string
+}
+
+const TIMEOUT_MS = 30_000
+/** How far back a letter is looked for that may have been moved before. */
+const LOOK_BACK_RECORDS = 10_000
+const LOOK_BACK_READ_RECORDS = 1000
+
+/**
+ * Dead letters (DESIGN D11), for share groups and NACK alike: what is not delivered any more is kept in a topic of its own, with its key, value
+ * and headers as they were and where it came from. Whoever moves a record does not count it as done before `move` has resolved.
+ */
+export class DeadLetters {
+  readonly #deps: DeadLetterDeps
+  readonly #options: DeadLetterOptions
+  /** Topics being made, by name: others that need the same one wait for it. */
+  readonly #making = new Map<string, Promise<TopicImage>>()
+
+  constructor(deps: DeadLetterDeps, options: DeadLetterOptions) {
+    this.#deps = deps
+    this.#options = options
+  }
+
+  topicFor(topic: string): string {
+    return topic + this.#options.suffix
+  }
+
+  /** Whether records of the topic are kept when they die: not where the topic says otherwise, nor of a dead-letter topic itself. */
+  isKept(topic: string): boolean {
+    const settings = this.#deps.partitions.topic(topic)?.settings
+    return settings?.keepsDeadLetters === true && !topic.endsWith(this.#options.suffix)
+  }
+
+  /**
+   * Moves records of one partition. Durable when it resolves. `mayRepeat`: an earlier try may have come through, so those that are found among
+   * the latest of the dead-letter partition are left out. Throws what keeps a record from being moved; then it must stay where it is.
+   */
+  async move(letters: readonly DeadLetter[], mayRepeat: boolean): Promise<void> {
+    const [first] = letters
+    if (first === undefined) return
+    try {
+      const target = await this.#topic(first.topic)
+      const partition = first.partition % target.partitions.length
+      const missing = mayRepeat ? await this.#notYetThere(target.name, partition, letters) : letters
+      await this.#append(target.name, partition, missing)
+      this.#deps.metrics.counter('moonmq_dlq_records_total', { topic: first.topic }).add(missing.length)
+    } catch (error) {
+      this.#deps.metrics.counter('moonmq_dlq_failed_total', { error: asMoonMQError(error).code }).add(letters.length)
+      throw error
+    }
+  }
+
+  async #append(topic: string, partition: number, letters: readonly DeadLetter[]): Promise<void> {
+    const nowMs = this.#deps.clock.nowMs()
+    const records = letters.map((letter): OutgoingRecord => {
+      const { key, value } = letter
+      return { topic, partition, key, value, headers: letterHeaders(letter, nowMs), timestampMs: nowMs }
+    })
+    const outcomes = await this.#deps.records.produce(INTERNAL_CONTEXT, records, { acks: 'all', codec: 0, timeoutMs: TIMEOUT_MS })
+    for (const { error } of outcomes) if (error !== null) throw error
+  }
+
+  /** The letters that are not among the latest records of the partition. */
+  async #notYetThere(topic: string, partition: number, letters: readonly DeadLetter[]): Promise<readonly DeadLetter[]> {
+    const wanted = new Map(letters.map((letter) => [originKey(letter), letter]))
+    const { earliest, highWatermark } = this.#deps.offsets.bounds(INTERNAL_CONTEXT, topic, partition)
+    let offset = Math.max(earliest, highWatermark - LOOK_BACK_RECORDS)
+    while (offset < highWatermark && wanted.size > 0) {
+      const read = await this.#deps.records.read(INTERNAL_CONTEXT, {
+        topic,
+        partition,
+        offset,
+        isolation: 'read_uncommitted',
+        maxRecords: LOOK_BACK_READ_RECORDS,
+        maxBytes: MIB,
+        maxWaitMs: 0,
+      })
+      try {
+        for (const { headers } of read.records) {
+          const origin = originOf(headers)
+          if (origin !== null) wanted.delete(originKey(origin))
+        }
+        if (read.nextOffset <= offset) break
+        offset = read.nextOffset
+      } finally {
+        read.release()
+      }
+    }
+    return [...wanted.values()]
+  }
+
+  /** The dead-letter topic of a topic, made when there is none: with as many partitions, so that a record keeps its number. */
+  async #topic(source: string): Promise<TopicImage> {
+    const name = this.topicFor(source)
+    const known = this.#deps.topics.find(name)
+    if (known !== undefined) return known
+    const pending = this.#making.get(name)
+    if (pending !== undefined) return pending
+    const making = this.#make(source, name).finally(() => this.#making.delete(name))
+    this.#making.set(name, making)
+    return making
+  }
+
+  async #make(source: string, name: string): Promise<TopicImage> {
+    const { topics, partitions, log } = this.#deps
+    const from = partitions.topic(source)
+    if (from === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: source })
+    const maxMessageBytes = Math.min(2 ** 31 - 1, from.settings.log.maxMessageBytes + LETTER_ROOM_BYTES)
+    try {
+      const made = await topics.create(INTERNAL_CONTEXT, {
+        name,
+        partitions: from.partitions.length,
+        replicationFactor: -1,
+        assignments: new Map(),
+        // Compaction would take all but one letter of a key.
+        config: new Map([
+          ['cleanup.policy', 'delete'],
+          ['max.message.bytes', String(maxMessageBytes)],
+        ]),
+      })
+      log.info('dlq.topic_created', `topic "${name}" keeps the dead letters of "${source}"`, { topic: source, dlq: name })
+      return made
+    } catch (error) {
+      const made = topics.find(name)
+      if (made !== undefined && isCode(error, 'TOPIC_EXISTS')) return made
+      throw error
+    }
+  }
+}

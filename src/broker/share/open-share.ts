@@ -1,0 +1,47 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Metrics } from '../../core/counters.ts'
+import type { Logger } from '../../core/logger.ts'
+import type { Random } from '../../core/random.ts'
+import type { Metadata } from '../../metadata/types.ts'
+import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
+import type { DeadLetters } from '../dlq/dead-letters.ts'
+import type { GroupTable } from '../groups/group-table.ts'
+import type { RecordPort } from '../ports.ts'
+import type { BrokerSettings, GroupSettings } from '../settings.ts'
+import type { Partitions } from '../topics/partitions.ts'
+import { ShareGroups, ShareKind } from './share-groups.ts'
+import { ShareService } from './share-service.ts'
+import { ShareSettings } from './share-settings.ts'
+
+export interface OpenShareDeps {
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly metadata: Metadata
+  readonly partitions: Partitions
+  readonly records: Pick<RecordPort, 'read'>
+  readonly letters: DeadLetters
+  readonly stateTopic: CoordinatorTopic
+  readonly table: GroupTable
+  readonly groupSettings: GroupSettings
+}
+
+/** The kind must be known before the groups are read; the rest needs the groups. */
+export function shareKind(metadata: Metadata, settings: GroupSettings, broker: BrokerSettings): ShareKind {
+  return new ShareKind({ metadata, settings: new ShareSettings(settings), maxMembers: broker.number('group.share.max.size') })
+}
+
+export function openShare(deps: OpenShareDeps, kind: ShareKind, broker: BrokerSettings): { service: ShareService; groups: ShareGroups } {
+  const settings = new ShareSettings(deps.groupSettings)
+  const service = new ShareService(
+    { ...deps, settings, checkGroup: (group) => groups.checkGroup(group) },
+    {
+      updatesPerSnapshot: broker.number('share.coordinator.snapshot.update.records.per.snapshot'),
+      maxSessions: broker.number('group.share.max.share.sessions'),
+    },
+  )
+  const groups: ShareGroups = new ShareGroups({ ...deps, settings, service }, kind)
+  kind.cleared = (group) => service.removeStates(group, null)
+  return { service, groups }
+}
