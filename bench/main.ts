@@ -50,7 +50,10 @@ async function main(): Promise<number> {
   const program = PROGRAMS[positionals[0] ?? '']
   if (program !== undefined) {
     const args = program(values.seconds, values.reps, positionals.slice(1))
-    return spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1
+    const { status, signal, error } = spawnSync(process.execPath, args, { stdio: 'inherit' })
+    // It says by itself what it failed with, but not who ended it.
+    if (status === null) process.stderr.write(`${args[0]} was ended: ${error?.message ?? signal}\n`)
+    return status ?? 1
   }
 
   const peers = resolve(process.env['MOONMQ_PEERS'] ?? '../shared/bench')

@@ -1,13 +1,30 @@
 import { MoonMQError } from '../core/errors.ts'
+import { KIB, MIB } from '../core/limits.ts'
 import type { Resource } from '../core/types.ts'
-import { LinkAdmin } from './admin.ts'
+import { describe, LinkAdmin } from './admin.ts'
 import { GroupConsumer } from './consumer.ts'
 import { Link } from './link.ts'
 import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
 import { BatchingProducer } from './producer.ts'
 import { TopicReader } from './reader.ts'
-import type { Admin, Client, ClientOptions, Consumer, ConsumerOptions, Producer, ProducerOptions, Reader, ReaderOptions } from './types.ts'
+import type {
+  Admin,
+  Client,
+  ClientOptions,
+  Consumer,
+  ConsumerOptions,
+  PartitionReadersOptions,
+  Producer,
+  ProducerOptions,
+  Reader,
+  ReaderOptions,
+  TopicDescription,
+} from './types.ts'
 import { FetchConsumer } from './version-1.ts'
+
+/** Answers that readers of many partitions hold together, besides as many that are on their way. */
+const SHARED_BYTES = 32 * MIB
+const MIN_SHARE_BYTES = 16 * KIB
 
 /** Owns the connection of admin and producers, and everything made from it. */
 class LinkClient implements Client {
@@ -54,7 +71,37 @@ class LinkClient implements Client {
   }
 
   reader(options: ReaderOptions): Reader {
-    return this.#keep((gone) => new TopicReader({ link: this.#newLink(), clock: this.#deps.clock }, this.#signalled(options), gone))
+    return this.#readers(this.#signalled(options), [options.partitions])[0] as Reader
+  }
+
+  partitionReaders(options: PartitionReadersOptions): readonly Reader[] {
+    const { partitions } = options
+    const maxBytes = Math.max(MIN_SHARE_BYTES, Math.min(MIB, Math.floor(SHARED_BYTES / Math.max(1, partitions.length))))
+    return this.#readers(
+      { ...this.#signalled(options), maxBytes },
+      partitions.map((partition) => [partition]),
+    )
+  }
+
+  /** On one connection, which the last one that is closed closes. */
+  #readers(options: ReaderOptions, partitions: readonly (readonly number[] | undefined)[]): Reader[] {
+    const link = this.#newLink()
+    let found: Promise<TopicDescription> | null = null
+    const find = () => {
+      found ??= describe(link, options.topic, options.signal)
+      return found
+    }
+    let open = partitions.length
+    return partitions.map((each) => {
+      const chosen = each === undefined ? options : { ...options, partitions: each }
+      return this.#keep(
+        (gone) =>
+          new TopicReader({ link, clock: this.#deps.clock, find }, chosen, async () => {
+            if (--open === 0) await link.close()
+            gone()
+          }),
+      )
+    })
   }
 
   consumer(options: ConsumerOptions): Consumer {

@@ -13,17 +13,27 @@ const FOLLOW_WAIT_MS = 5_000
 /** How often a reader of all partitions looks whether the topic has grown. */
 const GROWTH_MS = 30_000
 
-/** Reads without a group on a connection of its own: a READ that waits holds up whatever else is on its connection. */
+export interface ReaderDeps {
+  readonly link: Link
+  readonly clock: Clock
+  /** What the topic is when reading begins. */
+  readonly find: () => Promise<TopicDescription>
+}
+
+/** Reads without a group. One that follows has its connection for itself: a READ that waits holds up whatever else is on it. */
 export class TopicReader implements Reader {
   readonly #link: Link
   readonly #clock: Clock
+  readonly #find: () => Promise<TopicDescription>
   readonly #options: ReaderOptions
-  readonly #onClose: () => void
+  readonly #onClose: () => Promise<void>
+  #closing: Promise<void> | null = null
   #started = false
 
-  constructor(deps: { link: Link; clock: Clock }, options: ReaderOptions, onClose: () => void) {
+  constructor(deps: ReaderDeps, options: ReaderOptions, onClose: () => Promise<void>) {
     this.#link = deps.link
     this.#clock = deps.clock
+    this.#find = deps.find
     this.#options = options
     this.#onClose = onClose
   }
@@ -41,9 +51,9 @@ export class TopicReader implements Reader {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#link.close()
-    this.#onClose()
+  close(): Promise<void> {
+    this.#closing ??= this.#onClose()
+    return this.#closing
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -53,7 +63,7 @@ export class TopicReader implements Reader {
   async *#run(): AsyncGenerator<ClientRecord> {
     const { topic, from = 'earliest', positions, follow = false, isolation = 'read_uncommitted', maxBytes = MIB, signal } = this.#options
     const cursor = new TopicCursor(this.#link, { topic, isolation, maxBytes, maxRecords: MAX_FETCH_RECORDS, signal })
-    const found = await describe(this.#link, topic, signal)
+    const found = await this.#find()
     const ends = new Map<number, number>()
     for (const each of this.#chosen(found)) {
       const offset = positions?.get(each.partition)

@@ -95,6 +95,11 @@ export interface ReaderOptions {
   readonly signal?: AbortSignal
 }
 
+/** As of a reader that does not follow; how much of an answer each may have depends on how many they are. */
+export interface PartitionReadersOptions extends Omit<ReaderOptions, 'partitions' | 'follow' | 'maxBytes'> {
+  readonly partitions: readonly number[]
+}
+
 /** Reads without a group: nothing is committed. Order holds within a partition. */
 export interface Reader extends Resource, AsyncIterable<ClientRecord> {}
 
@@ -185,5 +190,7 @@ export interface Client extends Resource {
   readonly server: { readonly name: string; readonly version: string }
   producer(options?: ProducerOptions): Producer
   reader(options: ReaderOptions): Reader
+  /** A reader for each of the partitions to where it ends now, all on one connection, whose records can so be merged. Each is to be closed. */
+  partitionReaders(options: PartitionReadersOptions): readonly Reader[]
   consumer(options: ConsumerOptions): Consumer
 }

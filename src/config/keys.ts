@@ -28,14 +28,18 @@ export const SETTINGS = {
     maxConnections: integer(10_000, {
       min: 1,
       max: 1_000_000,
-      doc: 'Most connections at once, lowered to what the descriptor limit leaves beside fdReserve.',
+      doc: 'Most connections at once, lowered to what the descriptor limit leaves beside the files of logs and fdReserve.',
     }),
     maxConnectionsPerIp: integer(32, {
       min: 1,
       max: 1_000_000,
       doc: 'Most connections of one address that have not logged in; loopback is not counted.',
     }),
-    fdReserve: integer(64, { min: 0, max: 1_000_000, doc: 'Descriptors kept for files and listeners.' }),
+    fdReserve: integer(64, {
+      min: 0,
+      max: 1_000_000,
+      doc: 'Descriptors that are left for what is neither a connection nor a file of a log. Files of logs have half of the descriptor limit, at most 32768.',
+    }),
     maxFrameSize: integer(1_048_576, { unit: 'bytes', min: 1024, max: 104_857_600, doc: 'Largest frame that a native client may send.' }),
     maxPendingBytes: integer(16_777_216, {
       unit: 'bytes',

@@ -2,11 +2,12 @@ import type { Broker } from '../broker/broker.ts'
 import { INTERNAL_CONTEXT } from '../broker/context.ts'
 import { checkTopicSetting } from '../config/topic-settings.ts'
 import { NO_METRICS } from '../core/counters.ts'
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { newUuid, type Uuid } from '../core/uuid.ts'
-import { writeFileAtomically } from '../io/atomic-file.ts'
+import { directoryOf, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
+import { systemCode } from '../io/system-error.ts'
 import { importTopic } from '../metadata/import-topic.ts'
 import { type KafkaTopics, readKafkaTopics } from '../metadata/kafka-topics.ts'
 import { isInternalTopic } from '../metadata/names.ts'
@@ -171,7 +172,7 @@ export interface ImportOptions {
 /**
  * Takes topics over, one after another: a topic is copied and checked beside the data, then renamed into place, then entered into the
  * metadata log. A crash before that leaves folders that the next start sets aside, or that the next import makes anew; a topic that is
- * there is there whole. Offsets of groups come last. Throws DATA_FOLDER_LOCKED while a broker runs on the data folder.
+ * there is there whole. Offsets of groups come last. A data folder that was made for an import which brought nothing is removed again. Throws DATA_FOLDER_LOCKED while a broker runs on the data folder.
  */
 export async function runImport(machine: Machine, plan: ImportPlan, options: ImportOptions): Promise<ImportReport> {
   const codecs = new Codecs({ loader: machine.loader })
@@ -181,21 +182,55 @@ export async function runImport(machine: Machine, plan: ImportPlan, options: Imp
   const decided = await readDecidedCommits(deps, plan.transactions)
   const isThere = (await machine.disk.stat(options.dataFolder)) !== null
   if (isThere) await expectStopped(machine, options.dataFolder)
-  const target = options.isDryRun ? null : await Target.open(machine, codecs, options)
+  let isKept = isThere || options.isDryRun
   try {
-    const image = target?.data.metadata.image ?? (isThere ? (await readMetadata(machine, options.dataFolder)).image : null)
-    const run = new ImportRun(deps, plan, options, target, { decided, image })
-    await run.topics()
-    const imported = await run.groups(groups)
-    return {
-      topics: run.imported,
-      refused: [...plan.refused, ...run.refused],
-      groups: imported,
-      notes: [...plan.notes, ...faults, ...run.notes],
+    const target = options.isDryRun ? null : await Target.open(machine, codecs, options)
+    try {
+      const run = new ImportRun(deps, plan, options, target, { decided, image: await imageOf(machine, target, isThere, options) })
+      try {
+        await run.topics()
+        const imported = await run.groups(groups)
+        return {
+          topics: run.imported,
+          refused: [...plan.refused, ...run.refused],
+          groups: imported,
+          notes: [...plan.notes, ...faults, ...run.notes],
+        }
+      } finally {
+        isKept ||= run.imported.length > 0
+      }
+    } finally {
+      await target?.close()
     }
+  } catch (error) {
+    // Somebody made it at the same moment and works on it.
+    isKept ||= isCode(error, 'DATA_FOLDER_LOCKED')
+    throw error
   } finally {
-    await target?.close()
+    if (!isKept) await removeMade(machine, options.dataFolder)
   }
+}
+
+/** A folder that was not there before, and has no topic. What cannot be removed stays: why the import failed is what must be told. */
+async function removeMade(machine: Machine, folder: string): Promise<void> {
+  const { disk } = machine
+  try {
+    await expectStopped(machine, folder)
+    await disk.removeTree(folder)
+    await disk.syncDirectory(directoryOf(folder))
+  } catch (error) {
+    if (!(error instanceof MoonMQError) && systemCode(error) === undefined) throw error
+  }
+}
+
+async function imageOf(
+  machine: Machine,
+  target: Target | null,
+  isThere: boolean,
+  { dataFolder }: ImportOptions,
+): Promise<MetadataImage | null> {
+  if (target !== null) return target.data.metadata.image
+  return isThere ? (await readMetadata(machine, dataFolder)).image : null
 }
 
 /** The data folder that receives, with the broker's rules on top but nobody listening. */

@@ -34,6 +34,10 @@ const METADATA = { topic: '__cluster_metadata', partition: 0 }
 const METADATA_NAME = partitionFolderName(METADATA)
 const SNAPSHOT_FILE = /^(\d{20})-\d{10}\.checkpoint$/
 const DEFAULT_INDEX_INTERVAL_BYTES = 4096
+/** An empty one would be a lie: the next start would set every partition aside as one that no topic has. */
+const NO_METADATA =
+  'the metadata log is missing, and nothing else knows which topics there are and how they are set. Put back a copy of its folder, or take ' +
+  'the logs over into a new data folder with "moonmq import THIS_FOLDER --data NEW_FOLDER", which asks partition.metadata instead'
 
 /** What a repair does besides partitions. */
 export type RootRepair =
@@ -263,6 +267,7 @@ async function targetOf(
   const folderId = bytes === null ? null : decodePartitionMetadata(bytes)
   const entry = known?.find((each) => each.topic === tp.topic && each.partition === tp.partition)
   const isMetadata = name === METADATA_NAME
+  if (isMetadata && !isThere) return NO_METADATA
   if (!isMetadata && image !== null && entry === undefined)
     return 'the metadata log knows no such partition; the next start sets the folder aside'
   const topicId = isMetadata ? METADATA_TOPIC_ID : (entry?.topicId ?? folderId)

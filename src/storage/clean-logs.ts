@@ -89,18 +89,24 @@ export async function readCleanLogs(deps: { disk: Disk; log: Logger }, folder: s
   try {
     const bytes = await readSmallFile(deps.disk, path, MAX_BYTES)
     if (bytes === null) return logs
-    const reader = unseal('clean-logs', bytes, path)
-    if (reader.int64() !== atMs) return logs
-    for (let count = reader.int32(); count > 0; count--) {
-      const log = decode(reader)
-      logs.set(`${log.topicId}-${log.partition}`, log)
-    }
+    const found = decodeCleanLogs(bytes, path)
+    if (found.atMs !== atMs) return logs
+    for (const log of found.logs) logs.set(`${log.topicId}-${log.partition}`, log)
     return logs
   } catch (error) {
     if (!(error instanceof MoonMQError)) throw error
     deps.log.warn('storage.clean_logs_damaged', `${path} is damaged; the ends of logs are read from the logs`, { reason: error.message })
     return new Map()
   }
+}
+
+/** Throws DATA_DAMAGED. */
+export function decodeCleanLogs(bytes: Buffer, path: string): { readonly atMs: number; readonly logs: readonly CleanLog[] } {
+  const reader = unseal('clean-logs', bytes, path)
+  const atMs = reader.int64()
+  const logs: CleanLog[] = []
+  for (let count = reader.int32(); count > 0; count--) logs.push(decode(reader))
+  return { atMs, logs }
 }
 
 function decode(reader: ByteReader): CleanLog {

@@ -30,7 +30,11 @@ function encodeJournalNote(note: JournalNote): Buffer {
 export async function readJournalNote(disk: Disk, folder: string): Promise<JournalNote | null> {
   const path = `${folder}/${NAME}`
   const bytes = await readSmallFile(disk, path, MAX_BYTES)
-  if (bytes === null) return null
+  return bytes === null ? null : decodeJournalNote(bytes, path)
+}
+
+/** Throws DATA_DAMAGED. */
+export function decodeJournalNote(bytes: Buffer, path: string): JournalNote {
   const reader = unseal('journal-note', bytes, path)
   if (reader.remaining !== BODY_BYTES)
     throw new MoonMQError('DATA_DAMAGED', { path, reason: `${reader.remaining} bytes of body, not ${BODY_BYTES}` })

@@ -46,7 +46,7 @@ function encodeRetentionNote({ clock, known }: RetentionNote): Buffer {
 }
 
 /** Throws DATA_DAMAGED. */
-function decodeRetentionNote(bytes: Buffer, path: string): RetentionNote {
+export function decodeRetentionNote(bytes: Buffer, path: string): RetentionNote {
   const reader = unseal(KIND, bytes, path)
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (reader.remaining < CLOCK_BYTES) throw bad('the clock is missing')

@@ -33,6 +33,14 @@ export class Findings {
     if (this.notes.length < MAX_LISTED) this.notes.push({ file, position: null, reason })
   }
 
+  /** Takes over what another check found, in its order. */
+  append({ problems, problemsLeftOut, repairs, notes }: Findings): void {
+    for (const { file, position, reason } of problems) this.problem(file, position, reason)
+    this.problemsLeftOut += problemsLeftOut
+    for (const { file, position, reason } of repairs) this.repair(file, position, reason)
+    for (const { file, reason } of notes) this.note(file, reason)
+  }
+
   /** A problem, or a repair when the next start makes the file anew anyway. */
   add(isRepaired: boolean, file: string, position: number | null, reason: string): void {
     if (isRepaired) this.repair(file, position, reason)

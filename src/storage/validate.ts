@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
+import { inTurns } from '../core/in-turns.ts'
 import type { TopicPartition } from '../core/types.ts'
 import { METADATA_TOPIC_ID, type Uuid } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
@@ -71,6 +72,8 @@ export interface ValidationReport {
 
 const METADATA_TOPIC = '__cluster_metadata'
 const MAX_MARKER_BYTES = 4096
+/** Partitions that are looked at together: small ones cost little but waiting for the disk. */
+const PARALLEL = 16
 
 /**
  * Checks the logs of a data folder byte by byte against themselves, their side files, the root checkpoints and the metadata log.
@@ -89,27 +92,29 @@ export async function validateLogs(
   const folders = (await findPartitions(deps.disk, options.folder, findings)).filter(isAsked)
   const known = options.known?.filter(isAsked) ?? null
   const expected = expectations(known, root)
-  const progress = await startProgress(deps.disk, options, folders)
+  const progress = await startProgress(deps, options, folders)
   const missingCodecs = await loadCodecs(deps.codecs)
   const pool = new BufferPool({ maxKeptBytes: 16 * 1024 * 1024 })
   const topics = new Map<string, PartitionReport[]>()
-  for (const tp of folders) {
+  const checkOne = async (tp: TopicPartition) => {
     const name = partitionFolderName(tp)
+    const own = new Findings()
     const found = expected.get(name)
     if (found === undefined && options.known !== null && tp.topic !== METADATA_TOPIC) {
-      findings.note(name, 'no topic of the metadata log has this partition; the next start sets the folder aside')
-      continue
+      own.note(name, 'no topic of the metadata log has this partition; the next start sets the folder aside')
+      return { own, partition: null }
     }
-    const check = { ...deps, pool, findings, missingCodecs, onProgress: progress }
-    const report = await checkPartition(check, {
-      dataFolder: options.folder,
-      wasClean: root.wasClean,
-      expected: found ?? unknownPartition(tp, root),
-    })
-    const partitions = topics.get(tp.topic) ?? []
-    partitions.push(report)
-    topics.set(tp.topic, partitions)
     expected.delete(name)
+    const check = { ...deps, pool, findings: own, missingCodecs, onProgress: progress }
+    const of = { dataFolder: options.folder, wasClean: root.wasClean, expected: found ?? unknownPartition(tp, root) }
+    return { own, partition: await checkPartition(check, of) }
+  }
+  for (const { own, partition } of await inTurns(deps.clock, folders, checkOne, PARALLEL)) {
+    findings.append(own)
+    if (partition === null) continue
+    const partitions = topics.get(partition.topic) ?? []
+    partitions.push(partition)
+    topics.set(partition.topic, partitions)
   }
   reportMissing(expected, findings)
   return report(options.folder, root.wasClean, topics, findings)
@@ -220,25 +225,26 @@ async function loadCodecs(codecs: Codecs): Promise<Set<number>> {
 }
 
 async function startProgress(
-  disk: Disk,
+  { disk, clock }: { readonly disk: Disk; readonly clock: Clock },
   options: ValidateOptions,
   folders: readonly TopicPartition[],
 ): Promise<(file: string, endPosition: number) => void> {
   const { onProgress } = options
   if (onProgress === undefined) return () => {}
   let bytesTotal = 0
-  for (const tp of folders) {
+  const measure = async (tp: TopicPartition) => {
     const path = `${options.folder}/${partitionFolderName(tp)}`
     for (const entry of await disk.list(path)) {
-      if (parseSegmentFileName(entry.name)?.kind === 'log') bytesTotal += (await disk.stat(`${path}/${entry.name}`))?.sizeBytes ?? 0
+      if (parseSegmentFileName(entry.name)?.kind === 'log') bytesTotal += disk.statNow(`${path}/${entry.name}`)?.sizeBytes ?? 0
     }
   }
-  let bytesBefore = 0
-  let current = { file: '', endPosition: 0 }
+  await inTurns(clock, folders, measure, PARALLEL)
+  let bytesDone = 0
+  const ends = new Map<string, number>()
   return (file, endPosition) => {
-    if (file !== current.file) bytesBefore += current.endPosition
-    current = { file, endPosition }
-    onProgress({ file, bytesDone: bytesBefore + endPosition, bytesTotal })
+    bytesDone += endPosition - (ends.get(file) ?? 0)
+    ends.set(file, endPosition)
+    onProgress({ file, bytesDone, bytesTotal })
   }
 }
 

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { ZERO_UUID } from '../../src/core/uuid.ts'
+import { NodeDisk } from '../../src/io/node-disk.ts'
 import { buildBatch } from '../../src/record/builder.ts'
+import { writeCleanLogs } from '../../src/storage/clean-logs.ts'
+import { writeCompactionNote } from '../../src/storage/compaction/note.ts'
+import { encodeFrame, encodeHead, JOURNAL_FILE } from '../../src/storage/journal-format.ts'
+import { writeJournalNote } from '../../src/storage/journal-note.ts'
+import { writeRetentionNote } from '../../src/storage/retention-note.ts'
 import { cliIn } from '../support/cli.ts'
 import { writeStoredFolder } from '../support/stored-folder.ts'
 
@@ -69,6 +76,85 @@ test('dump: transactions show their ends, internal topics what they say, side fi
   assert.match(metadata.out, /TopicRecord +\{"version":0,"name":"payments"/)
   assert.match(metadata.out, /control snapshotFooter/)
   assert.match((await cli('log', 'dump', 'data/moonmq-recovery-points', 'data/moonmq-clean-shutdown')).out, /stopped in order at 20/)
+})
+
+test('dump: the journal, and the notes of retention, of compaction and of the last stop', async () => {
+  const disk = new NodeDisk({ poolSize: 4 })
+  const own = join(root, 'own')
+  await disk.makeDirectory(own)
+  const id = 'AAAAAAAAQACAAAAAAAAAAQ'
+  await writeRetentionNote(disk, own, {
+    clock: { wallMs: 1_700_000_000_000, believedMs: 1_600_000_000_000, steadyMs: 5000 },
+    known: [{ topicId: id, partition: 3, baseOffset: 40, sinceSteadyMs: 70 }],
+  })
+  await writeCompactionNote(disk, own, { holesBelow: 90, cleanedOffset: 80, nextHorizonMs: 1_700_000_000_000 })
+  const times = { folderModifiedMs: 1, activeModifiedMs: 2, indexEntries: null, timeIndexEntries: null, maxTimestamp: null }
+  const rest = { bytesSinceIndexEntry: 0, epochs: [{ leaderEpoch: 2, startOffset: 5 }], producers: Buffer.alloc(0) }
+  const clean = {
+    topicId: id,
+    partition: 1,
+    logStartOffset: 5,
+    endOffset: 9,
+    segments: [{ baseOffset: 5, sizeBytes: 700 }],
+    ...times,
+    ...rest,
+  }
+  await writeCleanLogs(disk, own, 1_700_000_000_000, [clean])
+  const owner = { topic: 'orders', partition: 7, topicId: id }
+  const records = { kind: 'records', owner, segmentBase: 0, position: 100, startOffset: 4, endOffset: 6, syncedOffset: 4 } as const
+  const frame = encodeFrame(id, {
+    sequence: 8,
+    oldestLive: 8,
+    entries: [
+      { ...records, parts: [Buffer.alloc(10)], sizeBytes: 10 },
+      { kind: 'epochs', owner, epochs: [{ leaderEpoch: 3, startOffset: 4 }] },
+      { kind: 'forget', owner },
+    ],
+  })
+  const head = encodeHead({ id, areaBytes: frame.length, directoryId: ZERO_UUID })
+  writeFileSync(join(own, JOURNAL_FILE), Buffer.concat([head, frame, Buffer.alloc(frame.length), head]))
+  await writeJournalNote(disk, own, { journalId: id, throughFrame: 8 })
+  const files = ['moonmq-retention-clock', 'moonmq-compaction', 'moonmq-clean-logs', 'moonmq-journal-note', 'moonmq-journal'].map(
+    (name) => `own/${name}`,
+  )
+  const text = await cli('log', 'dump', ...files)
+  assert.equal(text.code, 0, text.err)
+  assert.match(text.out, /clock 2023-11-14T22:13:20\.000Z +believed 2020-09-13T12:26:40\.000Z/)
+  assert.match(text.out, /impossible times .* partition 3 +segment 40/)
+  assert.match(text.out, /holes below offset 90 +compacted below offset 80/)
+  assert.match(text.out, /partition 1 +offsets 5 to 9 +segments 1 +bytes 700/)
+  assert.match(text.out, /journal AAAAAAAAQACAAAAAAAAAAQ +durable through frame 8/)
+  assert.match(text.out, /frame 8 +bytes 4096 +entries 3/)
+  assert.match(text.out, /orders-7 .*offsets 4 to 5 +10 bytes for segment 0 at byte 100/)
+  assert.match(text.out, /orders-7 .*epochs 3 from 4/)
+  assert.match(text.out, /orders-7 .*forget/)
+  const kinds = lines((await cli('log', 'dump', ...files, '--json')).out).map((line) => line['kind'])
+  assert.deepEqual(kinds, [
+    'retention-clock',
+    'impossible-times',
+    'compaction',
+    'clean-logs',
+    'clean-log',
+    'journal-note',
+    'frame',
+    'records',
+    'epochs',
+    'forget',
+  ])
+})
+
+test('repair: a folder without a metadata log gets no empty one, and what is no data folder is said to be none', async () => {
+  const lost = join(root, 'lost')
+  cpSync(folder, lost, { recursive: true })
+  rmSync(join(lost, '__cluster_metadata-0'), { recursive: true })
+  const repair = await cli('log', 'repair', 'lost', '--yes')
+  assert.equal(repair.code, 1)
+  assert.match(repair.out, /not repaired __cluster_metadata-0: the metadata log is missing.*moonmq import/)
+  assert.ok(!readdirSync(lost).includes('__cluster_metadata-0'))
+  mkdirSync(join(root, 'nothing'))
+  const nothing = await cli('log', 'repair', 'nothing')
+  assert.equal(nothing.code, 3)
+  assert.match(nothing.err, /nothing is no data folder/)
 })
 
 test('dump: large values are cut with a note, bytes that are no text are shown as such, control characters never reach a terminal', async () => {

@@ -5,6 +5,7 @@ import { run } from '../../src/cli/main.ts'
 import { connect } from '../../src/client/index.ts'
 import { startTestBroker } from '../../src/testing/index.ts'
 import { type CliRun, cliIn } from '../support/cli.ts'
+import { RawKafka } from '../support/raw-kafka.ts'
 
 /** Runs a command against a broker. */
 function cli(address: string, argv: readonly string[], input = ''): Promise<CliRun> {
@@ -90,6 +91,17 @@ test('cli: produce from arguments and standard input, consume one partition, all
   assert.deepEqual(values(await cli(broker.address, ['consume', 't', '--json'])).sort(), ['a', 'b', 'c', 'd'])
   assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])).sort(), ['a', 'b', 'c', 'd'])
   assert.deepEqual(values(await cli(broker.address, ['consume', 't', '-g', 'g', '--json'])), [])
+})
+
+test('cli: a topic of a thousand partitions is read on one connection', async () => {
+  await using broker = await startTestBroker()
+  await cli(broker.address, ['topic', 'create', 'wide', '-p', '1000'])
+  using kafka = await RawKafka.connect(broker.address)
+  const sent = Array.from({ length: 1000 }, (_, partition) => `of ${partition}`)
+  await kafka.produceWide('wide', sent)
+  const read = await cli(broker.address, ['consume', 'wide', '--json'])
+  assert.equal(read.code, 0, read.err)
+  assert.deepEqual(values(read).sort(), sent.sort())
 })
 
 test('cli: a group that reads so many records goes on behind them', async () => {

@@ -53,11 +53,11 @@ export class RawKafka implements Disposable {
   async produce(
     topic: string,
     partition: number,
-    records: readonly { readonly key?: string; readonly value: string | null }[],
+    records: readonly { readonly key?: string; readonly value: string | null; readonly timestampMs?: number }[],
     options: BatchOptions = {},
   ): Promise<{ readonly errorCode: number; readonly baseOffset: number }> {
     const batch = buildBatch(
-      records.map(({ key, value }) => ({
+      records.map(({ key, value, timestampMs = Date.now() }) => ({
         key: key === undefined ? null : Buffer.from(key),
         value: value === null ? null : Buffer.from(value),
         timestampMs: Date.now(),

@@ -49,7 +49,8 @@ export class ProduceService implements ProducePort {
   readonly #metrics: Metrics
   readonly #options: ProduceOptions
   readonly #deadlines: Deadlines
-  readonly #waitingForRoom: (() => void)[] = []
+  /** In the order of arrival, so requests of one connection keep theirs. */
+  readonly #waitingForRoom = new Set<() => void>()
   #inflightBytes = 0
 
   constructor(deps: ProduceDeps, options: ProduceOptions) {
@@ -73,9 +74,9 @@ export class ProduceService implements ProducePort {
       for (let i = 0; i < request.partitions.length; i++) this.#refuse(ticket, error)
       return ticket
     }
-    if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.length > 0) {
-      return this.#room().then(async () => {
-        const appended = await this.#appendFrom(context, request, ticket, 0)
+    if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.size > 0) {
+      return this.#room(ticket).then(async (inTime) => {
+        const appended = inTime ? await this.#appendFrom(context, request, ticket, 0) : this.#refuseFrom(request, ticket, 0)
         this.#admit()
         return appended
       })
@@ -93,11 +94,12 @@ export class ProduceService implements ProducePort {
     options: { acks: Acks; timeoutMs: number },
   ): ProduceTicket | Promise<ProduceTicket> {
     const ticket = new Ticket(this.#deadlines, options.timeoutMs)
-    if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.length === 0) {
+    if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.size === 0) {
       return this.#appendBuilt(context, one, options.acks, ticket)
     }
-    return this.#room().then(async () => {
-      await this.#appendBuilt(context, one, options.acks, ticket)
+    return this.#room(ticket).then(async (inTime) => {
+      if (inTime) await this.#appendBuilt(context, one, options.acks, ticket)
+      else this.#refuse(ticket, ticket.overdue())
       this.#admit()
       return ticket
     })
@@ -107,7 +109,13 @@ export class ProduceService implements ProducePort {
     try {
       const served = this.#target(context, one, acks)
       const room = served.log.ready()
-      if (room !== undefined) return room.then(() => this.#appendBuilt(context, one, acks, ticket))
+      if (room !== undefined) {
+        return this.#deadlines.inTime(room, ticket).then((inTime) => {
+          if (inTime) return this.#appendBuilt(context, one, acks, ticket)
+          this.#refuse(ticket, ticket.overdue())
+          return ticket
+        })
+      }
       const limit = served.topic.settings.log.maxMessageBytes
       if (one.batch.length > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: one.batch.length, limit })
       this.#write(served, one.batch, acks, readBatchHeader(one.batch), ticket)
@@ -125,7 +133,11 @@ export class ProduceService implements ProducePort {
       try {
         const served = this.#target(context, one, acks)
         const room = served.log.ready()
-        if (room !== undefined) return room.then(() => this.#appendFrom(context, request, ticket, index))
+        if (room !== undefined) {
+          return this.#deadlines
+            .inTime(room, ticket)
+            .then((inTime) => (inTime ? this.#appendFrom(context, request, ticket, index) : this.#refuseFrom(request, ticket, index)))
+        }
         const { settings } = served.topic
         const header = checkHeader(one.batch, settings)
         const checked = this.#check(one.batch, header, settings)
@@ -243,6 +255,12 @@ export class ProduceService implements ProducePort {
     )
   }
 
+  /** The time of the request is over: what was not appended will not be. */
+  #refuseFrom(request: ProduceRequest, ticket: Ticket, from: number): Ticket {
+    for (let index = from; index < request.partitions.length; index++) this.#refuse(ticket, ticket.overdue())
+    return ticket
+  }
+
   #refuse(ticket: Ticket, error: unknown): void {
     this.#countFailure(error)
     ticket.done(failedOutcome(error))
@@ -254,20 +272,33 @@ export class ProduceService implements ProducePort {
 
   /** Lets the next one in; it lets in the one after when it has appended. */
   #admit(): void {
-    if (this.#waitingForRoom.length > 0 && this.#inflightBytes < this.#options.maxInflightBytes) this.#waitingForRoom.shift()?.()
+    if (this.#inflightBytes >= this.#options.maxInflightBytes) return
+    for (const go of this.#waitingForRoom) {
+      this.#waitingForRoom.delete(go)
+      go()
+      return
+    }
   }
 
   #nextTurn(): Promise<void> {
     return new Promise((resolve) => this.#clock.defer(resolve))
   }
 
-  /** In the order of arrival, so requests of one connection keep theirs. */
-  #room(): Promise<void> {
-    return new Promise((resolve) => this.#waitingForRoom.push(resolve))
+  /** Resolves to whether there was room before the time of the request was over. */
+  async #room(ticket: Ticket): Promise<boolean> {
+    let enter = () => {}
+    const entered = new Promise<void>((resolve) => {
+      enter = resolve
+    })
+    this.#waitingForRoom.add(enter)
+    const inTime = await this.#deadlines.inTime(entered, ticket)
+    this.#waitingForRoom.delete(enter)
+    return inTime
   }
 
   close(): void {
     this.#deadlines.close()
-    for (const go of this.#waitingForRoom.splice(0)) go()
+    for (const go of this.#waitingForRoom) go()
+    this.#waitingForRoom.clear()
   }
 }

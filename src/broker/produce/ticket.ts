@@ -10,6 +10,13 @@ export function failedOutcome(error: unknown): ProduceOutcome {
   return { error: asMoonMQError(error), baseOffset: NO_OFFSET, logAppendTimeMs: NO_TIMESTAMP, logStartOffset: NO_OFFSET }
 }
 
+/** What is told when its deadline has passed. */
+interface Overdue {
+  /** Monotonic. */
+  readonly deadlineMs: number
+  expire(): void
+}
+
 /** The appends of one request: outcomes are there, what is left is the durability of some of them. */
 export class Ticket implements ProduceTicket {
   readonly timeoutMs: number
@@ -19,7 +26,7 @@ export class Ticket implements ProduceTicket {
   readonly #waits: boolean[] = []
   #open = 0
   #resolve: ((outcomes: readonly ProduceOutcome[]) => void) | undefined
-  /** Monotonic; set when somebody waits. */
+  /** Set by the first wait, for the append or for its durability. */
   deadlineMs = 0
 
   constructor(deadlines: Deadlines, timeoutMs: number) {
@@ -61,9 +68,13 @@ export class Ticket implements ProduceTicket {
     })
   }
 
+  overdue(): MoonMQError {
+    return new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs: this.timeoutMs })
+  }
+
   /** Answers what is not durable in time with REQUEST_TIMED_OUT. Its records stay, and become durable later. */
   expire(): void {
-    const overdue = failedOutcome(new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs: this.timeoutMs }))
+    const overdue = failedOutcome(this.overdue())
     for (const [place, waits] of this.#waits.entries()) {
       if (!waits) continue
       this.#waits[place] = false
@@ -77,7 +88,7 @@ export class Ticket implements ProduceTicket {
 /** The deadlines of many short waits with one timer among them: a request that is answered in time costs two set operations. */
 export class Deadlines {
   readonly #clock: Clock
-  readonly #tickets = new Set<Ticket>()
+  readonly #waits = new Set<Overdue>()
   #timer: Timer | undefined
 
   constructor(clock: Clock) {
@@ -85,30 +96,52 @@ export class Deadlines {
   }
 
   add(ticket: Ticket): void {
-    ticket.deadlineMs = this.#clock.monotonicMs() + ticket.timeoutMs
-    this.#tickets.add(ticket)
-    this.#timer ??= this.#clock.setTimer(SWEEP_MS, this.#sweep)
+    this.#begin(ticket)
+    this.#add(ticket)
   }
 
   remove(ticket: Ticket): void {
-    this.#tickets.delete(ticket)
+    this.#waits.delete(ticket)
+  }
+
+  /** Resolves to whether `ready` came before the request was overdue, which counts from its first wait on. Holds nothing of it afterwards. */
+  inTime(ready: Promise<void>, ticket: Ticket): Promise<boolean> {
+    this.#begin(ticket)
+    return new Promise((resolve) => {
+      const wait = { deadlineMs: ticket.deadlineMs, expire: () => resolve(false) }
+      this.#add(wait)
+      // Owned: it never rejects.
+      void ready.then(() => {
+        this.#waits.delete(wait)
+        resolve(true)
+      })
+    })
+  }
+
+  #begin(ticket: Ticket): void {
+    if (ticket.deadlineMs === 0) ticket.deadlineMs = this.#clock.monotonicMs() + ticket.timeoutMs
+  }
+
+  #add(wait: Overdue): void {
+    this.#waits.add(wait)
+    this.#timer ??= this.#clock.setTimer(SWEEP_MS, this.#sweep)
   }
 
   readonly #sweep = () => {
     const nowMs = this.#clock.monotonicMs()
-    for (const ticket of this.#tickets) {
-      if (ticket.deadlineMs > nowMs) continue
-      this.#tickets.delete(ticket)
-      ticket.expire()
+    for (const wait of this.#waits) {
+      if (wait.deadlineMs > nowMs) continue
+      this.#waits.delete(wait)
+      wait.expire()
     }
-    this.#timer = this.#tickets.size === 0 ? undefined : this.#clock.setTimer(SWEEP_MS, this.#sweep)
+    this.#timer = this.#waits.size === 0 ? undefined : this.#clock.setTimer(SWEEP_MS, this.#sweep)
   }
 
   /** Answers everybody who still waits. */
   close(): void {
     this.#timer?.cancel()
     this.#timer = undefined
-    for (const ticket of this.#tickets) ticket.expire()
-    this.#tickets.clear()
+    for (const wait of this.#waits) wait.expire()
+    this.#waits.clear()
   }
 }

@@ -107,9 +107,8 @@ async function* records(
   }
   const { partitions } = await client.admin.describeTopic(topic)
   const positions = new Map<number, number>()
-  const readers = partitions.map(({ partition }) =>
-    client.reader({ topic, partitions: [partition], from: plan.from, isolation: plan.isolation, signal }),
-  )
+  const numbers = partitions.map(({ partition }) => partition)
+  const readers = client.partitionReaders({ topic, partitions: numbers, from: plan.from, isolation: plan.isolation, signal })
   for await (const record of mergeByTimestamp(readers)) {
     positions.set(record.partition, record.offset + 1)
     yield record

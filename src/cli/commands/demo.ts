@@ -63,7 +63,7 @@ async function tell(context: CliContext, options: DemoOptions, client: Client, m
   if (!options.json) context.out(table(context, ['KEY', 'VALUE', 'PARTITION', 'OFFSET'], rows))
 
   step(context, options, 'consume every partition, merged by timestamp')
-  const readers = Array.from({ length: PARTITIONS }, (_, partition) => client.reader({ topic, partitions: [partition] }))
+  const readers = client.partitionReaders({ topic, partitions: Array.from({ length: PARTITIONS }, (_, partition) => partition) })
   let count = 0
   const partitions = new Set<number>()
   for await (const record of mergeByTimestamp(readers)) {

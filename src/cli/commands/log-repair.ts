@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { readFailpoints } from '../../config/failpoints.ts'
 import { SystemClock } from '../../core/clock.ts'
@@ -39,6 +40,10 @@ export async function logRepair(context: CliContext, folder: string | undefined,
     return EXIT.notFound
   }
   const isPartition = parsePartitionFolderName(basename(target)) !== null
+  if (!isPartition && !(await readdir(target)).some((name) => parsePartitionFolderName(name) !== null)) {
+    context.err(`moonmq: ${target} is no data folder: there is no folder of a partition in it, not even __cluster_metadata-0\n`)
+    return EXIT.notFound
+  }
   const dataFolder = isPartition ? dirname(target) : target
   const only = isPartition ? new Set([basename(target)]) : undefined
   const machine = thisMachine({ poolSize: DEFAULT_POOL_SIZE, memoryBytes: null, failures: readFailpoints(context.env) })

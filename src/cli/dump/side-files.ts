@@ -3,10 +3,16 @@ import { readInt64 } from '../../core/int64.ts'
 import { readSmallFile } from '../../io/atomic-file.ts'
 import type { Disk } from '../../io/disk.ts'
 import { decodeCleanShutdown, decodeOffsets, ROOT_FILES } from '../../storage/checkpoint.ts'
+import { decodeCleanLogs } from '../../storage/clean-logs.ts'
+import { COMPACTION_NOTE_FILE, decodeCompactionNote } from '../../storage/compaction/note.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME } from '../../storage/epoch-checkpoint.ts'
 import { parseSegmentFileName } from '../../storage/files.ts'
+import { readJournal } from '../../storage/journal-content.ts'
+import { JOURNAL_FILE, type JournalEntry } from '../../storage/journal-format.ts'
+import { decodeJournalNote } from '../../storage/journal-note.ts'
 import { OFFSET_INDEX_ENTRY_BYTES } from '../../storage/offset-index.ts'
 import { decodeProducerSnapshot, MAX_PRODUCER_SNAPSHOT_BYTES } from '../../storage/producer-snapshot.ts'
+import { decodeRetentionNote } from '../../storage/retention-note.ts'
 import { TIME_INDEX_ENTRY_BYTES } from '../../storage/time-index.ts'
 import { decodeTxnIndex, TXN_INDEX_ENTRY_BYTES } from '../../storage/txn-index.ts'
 import { timeText } from './text.ts'
@@ -27,20 +33,23 @@ const READ_BYTES = 64 * 1024
 /** Kafka's own checkpoints in the root of a log folder: text, a line `topic partition offset` for each. */
 const KAFKA_CHECKPOINT = /^(recovery-point|log-start|replication)-offset-checkpoint$|^cleaner-offset-checkpoint$/
 const MAX_TEXT_BYTES = 64 * 1024 * 1024
+const MAX_ROOT_BYTES = 256 * 1024 * 1024
 
-export type SideFileKind = 'index' | 'timeindex' | 'txnindex' | 'snapshot' | 'epochs' | 'text' | 'root'
+export type SideFileKind = 'index' | 'timeindex' | 'txnindex' | 'snapshot' | 'epochs' | 'text' | 'root' | 'journal'
 
 /** What a file is, by its name; null for one that is none of the kinds that a dump knows. */
 export function sideFileKind(name: string): SideFileKind | null {
   const segment = parseSegmentFileName(name)
   if (segment !== null && segment.kind !== 'log') return segment.kind
   if (name === EPOCH_CHECKPOINT_NAME) return 'epochs'
+  if (name === JOURNAL_FILE) return 'journal'
   if (ROOT_NAMES.has(name)) return 'root'
   if (KAFKA_CHECKPOINT.test(name) || TEXT_FILES.has(name)) return 'text'
   return null
 }
 
-const ROOT_NAMES: ReadonlySet<string> = new Set([ROOT_FILES['recovery-points'], ROOT_FILES['log-starts'], ROOT_FILES['clean-shutdown']])
+/** The small files that are ours alone, one of them in the folder of a partition. */
+const ROOT_NAMES: ReadonlySet<string> = new Set([...Object.values(ROOT_FILES), COMPACTION_NOTE_FILE])
 const TEXT_FILES = new Set(['partition.metadata', 'meta.properties', 'moonmq.lock', '.kafka_cleanshutdown', 'quorum-state'])
 
 /** The lines of a file that is no log, in pieces of bounded size. Ends with a fault where the file is damaged. */
@@ -57,7 +66,8 @@ export async function* sideFileLines(
     else if (kind === 'txnindex') {
       const decode = (bytes: Buffer, at: number, position: number) => txnEntry(bytes, at, { file: path, position, baseOffset })
       yield* entries(disk, path, TXN_INDEX_ENTRY_BYTES, decode)
-    } else yield* wholeFile(disk, path, kind, baseOffset)
+    } else if (kind === 'journal') yield* journal(disk, path)
+    else yield* wholeFile(disk, path, kind, baseOffset)
   } catch (error) {
     if (!(error instanceof MoonMQError)) throw error
     const { position, reason } = error.details
@@ -111,7 +121,11 @@ function txnEntry(bytes: Buffer, at: number, place: { file: string; position: nu
 }
 
 async function* wholeFile(disk: Disk, path: string, kind: SideFileKind, endOffset: number): AsyncGenerator<SideLine, void, undefined> {
-  const bytes = await readSmallFile(disk, path, kind === 'snapshot' ? MAX_PRODUCER_SNAPSHOT_BYTES : MAX_TEXT_BYTES)
+  const bytes = await readSmallFile(
+    disk,
+    path,
+    kind === 'snapshot' ? MAX_PRODUCER_SNAPSHOT_BYTES : kind === 'root' ? MAX_ROOT_BYTES : MAX_TEXT_BYTES,
+  )
   if (bytes === null) return
   if (kind === 'snapshot') {
     for (const producer of decodeProducerSnapshot(bytes, { file: path, endOffset })) {
@@ -138,8 +152,72 @@ function* rootFile(bytes: Buffer, path: string): Generator<SideLine, void, undef
     yield { text, json: { kind: 'clean-shutdown', recoveryPointsChecksum, atMs } }
     return
   }
+  if (path.endsWith(ROOT_FILES['retention-clock'])) return yield* retentionNote(bytes, path)
+  if (path.endsWith(ROOT_FILES['clean-logs'])) return yield* cleanLogs(bytes, path)
+  if (path.endsWith(COMPACTION_NOTE_FILE)) {
+    const { holesBelow, cleanedOffset, nextHorizonMs } = decodeCompactionNote(bytes, path)
+    const horizon = nextHorizonMs < 0 ? 'no tombstone waits' : `the next tombstone may go at ${timeText(nextHorizonMs)}`
+    const text = `holes below offset ${holesBelow}  compacted below offset ${cleanedOffset}  ${horizon}`
+    yield { text, json: { kind: 'compaction', holesBelow, cleanedOffset, nextHorizonMs } }
+    return
+  }
+  if (path.endsWith(ROOT_FILES['journal-note'])) {
+    const { journalId, throughFrame } = decodeJournalNote(bytes, path)
+    yield { text: `journal ${journalId}  durable through frame ${throughFrame}`, json: { kind: 'journal-note', journalId, throughFrame } }
+    return
+  }
   const kind = path.endsWith(ROOT_FILES['log-starts']) ? 'log-starts' : 'recovery-points'
   for (const { topicId, partition, offset } of decodeOffsets(kind, bytes, path)) {
     yield { text: `topic ${topicId}  partition ${partition}  offset ${offset}`, json: { kind, topicId, partition, offset } }
+  }
+}
+
+function* retentionNote(bytes: Buffer, path: string): Generator<SideLine, void, undefined> {
+  const { clock, known } = decodeRetentionNote(bytes, path)
+  yield {
+    text: `clock ${timeText(clock.wallMs)}  believed ${timeText(clock.believedMs)}  passed since the first start ${clock.steadyMs} ms`,
+    json: { kind: 'retention-clock', ...clock },
+  }
+  for (const { topicId, partition, baseOffset, sinceSteadyMs } of known) {
+    const text = `impossible times  topic ${topicId}  partition ${partition}  segment ${baseOffset}  known since ${sinceSteadyMs} ms`
+    yield { text, json: { kind: 'impossible-times', topicId, partition, baseOffset, sinceSteadyMs } }
+  }
+}
+
+function* cleanLogs(bytes: Buffer, path: string): Generator<SideLine, void, undefined> {
+  const { atMs, logs } = decodeCleanLogs(bytes, path)
+  yield { text: `stopped in order at ${timeText(atMs)}  logs ${logs.length}`, json: { kind: 'clean-logs', atMs, logs: logs.length } }
+  for (const { producers, ...log } of logs) {
+    const sizeBytes = log.segments.reduce((sum, each) => sum + each.sizeBytes, 0)
+    const text = `topic ${log.topicId}  partition ${log.partition}  offsets ${log.logStartOffset} to ${log.endOffset}  segments ${log.segments.length}  bytes ${sizeBytes}`
+    yield { text, json: { kind: 'clean-log', ...log, producerBytes: producers.length } }
+  }
+}
+
+/** Frames in the order in which they were written, from the oldest that matters on. */
+async function* journal(disk: Disk, path: string): AsyncGenerator<SideLine | { readonly fault: SideFault }, void, undefined> {
+  const content = await readJournal(disk, path.slice(0, path.lastIndexOf('/')))
+  if (content === null) return
+  for (const { sequence, oldestLive, entries, sizeBytes } of content.frames) {
+    const text = `frame ${sequence}  bytes ${sizeBytes}  entries ${entries.length}  oldest that matters ${oldestLive}`
+    yield { text, json: { kind: 'frame', sequence, oldestLive, sizeBytes, entries: entries.length } }
+    for (const entry of entries) yield journalEntry(sequence, entry)
+  }
+  if (content.reason !== null) yield { fault: { position: null, reason: content.reason } }
+}
+
+function journalEntry(sequence: number, entry: JournalEntry): SideLine {
+  const { topic, partition, topicId } = entry.owner
+  const json = { kind: entry.kind, frame: sequence, topic, partition, topicId }
+  const name = `  ${topic}-${partition} (${topicId})`
+  if (entry.kind === 'forget') return { text: `${name}  forget what earlier frames say of it`, json }
+  if (entry.kind === 'epochs') {
+    const epochs = entry.epochs.map(({ leaderEpoch, startOffset }) => `${leaderEpoch} from ${startOffset}`).join(', ')
+    return { text: `${name}  epochs ${epochs || 'none'}`, json: { ...json, epochs: entry.epochs } }
+  }
+  const { segmentBase, position, startOffset, endOffset, syncedOffset, sizeBytes } = entry
+  return {
+    text: `${name}  offsets ${startOffset} to ${endOffset - 1}  ${sizeBytes} bytes for segment ${segmentBase} at byte ${position}  synced below ${syncedOffset}`,
+    json: { ...json, segmentBase, position, startOffset, endOffset, syncedOffset, sizeBytes },
   }
 }

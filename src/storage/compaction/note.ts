@@ -33,7 +33,7 @@ function encodeCompactionNote(note: CompactionNote): Buffer {
 }
 
 /** Throws DATA_DAMAGED. */
-function decodeCompactionNote(bytes: Buffer, path: string): CompactionNote {
+export function decodeCompactionNote(bytes: Buffer, path: string): CompactionNote {
   const reader = unseal('compaction', bytes, path)
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (reader.remaining !== BODY_BYTES) throw bad(`${reader.remaining} bytes of body, not ${BODY_BYTES}`)

@@ -298,6 +298,48 @@ describe('produce: what is written', () => {
     assert.equal((await outcome).baseOffset, 0)
   })
 
+  it('a log whose queue stays full: the time of the request holds, and what comes later is not appended', async () => {
+    const { broker, logs, clock } = await fakeBroker()
+    await createTopic(broker, 'orders', 2)
+    const log = logs.at('orders', 0)
+    const gate = deferred()
+    log.room = gate.promise
+    const partitions = [1, 0, 1].map((partition) => ({ topic: 'orders', partition, batch: batchOf(1) }))
+    const appending = broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 500, transactionalId: null, partitions })
+    assert.ok(appending instanceof Promise)
+    await clock.advance(700)
+    assert.deepEqual(
+      (await (await appending).settled()).map((each) => each.error?.code ?? null),
+      [null, 'REQUEST_TIMED_OUT', 'REQUEST_TIMED_OUT'],
+    )
+    log.room = undefined
+    gate.resolve()
+    await clock.advance(1000)
+    assert.deepEqual([log.batches.length, logs.at('orders', 1).batches.length], [0, 1])
+    assert.equal(clock.pendingTimers, 0)
+    assert.equal((await produceOne(broker, 'orders', 0, batchOf(1))).baseOffset, 0)
+  })
+
+  it('a request that finds no room among the bytes in flight is answered in its time, and lets the next one in', async () => {
+    const { broker, logs, clock } = await fakeBroker({ maxInflightProduceBytes: 100 })
+    await createTopic(broker, 'orders')
+    const log = logs.at('orders', 0)
+    log.autoSync = false
+    const append = (timeoutMs: number) => {
+      const partitions = [{ topic: 'orders', partition: 0, batch: batchOf(4) }]
+      return Promise.resolve(broker.produce.append(contextOf(), { acks: 'all', timeoutMs, transactionalId: null, partitions }))
+    }
+    await append(60_000)
+    const [short, long] = [append(500), append(60_000)]
+    await clock.advance(700)
+    assert.equal((await (await short).settled())[0]?.error?.code, 'REQUEST_TIMED_OUT')
+    assert.equal(log.batches.length, 1)
+    log.autoSync = true
+    log.sync()
+    assert.equal((await (await long).settled())[0]?.baseOffset, 4)
+    assert.equal(log.batches.length, 2)
+  })
+
   it('bytes in flight are bounded: the next request waits for a sync', async () => {
     const { broker, logs } = await fakeBroker({ maxInflightProduceBytes: 100 })
     await createTopic(broker, 'orders')

@@ -251,6 +251,20 @@ test('a data folder in use is refused', async () => {
   await assert.rejects(runImport({ ...machine(disk), host }, plan, options), (error) => isCode(error, 'DATA_FOLDER_LOCKED'))
 })
 
+test('a data folder that was made for an import which brought nothing is gone again, one that was there stays', async () => {
+  const disk = await copyOfSource()
+  disk.fail({ operation: 'rename', path: `${DATA}/`, nth: 1, times: 1_000_000, effect: { kind: 'error', code: 'EIO' } })
+  await take(disk).catch(() => null)
+  disk.clearFaults()
+  assert.equal(await disk.stat(DATA), null)
+  assert.deepEqual((await take(disk, { topics: ['absent'] })).topics, [])
+  assert.equal(await disk.stat(DATA), null)
+  await take(disk)
+  await take(disk, { topics: ['absent'] })
+  assert.notEqual(await disk.stat(DATA), null)
+  assert.ok((await take(disk)).refused.every((each) => each.isConflict))
+})
+
 test('wherever an import is cut short, what is there is whole, and the next import brings the rest', async () => {
   const random = new SeededRandom(11)
   let cutShort = 0

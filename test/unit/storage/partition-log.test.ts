@@ -17,6 +17,19 @@ test('an append gives offsets at once and becomes durable and readable', async (
   await manager.close()
 })
 
+test('the start of a log moves up to what is durable and no further', async () => {
+  const { log, manager } = await openHarness()
+  appendTo(log, ['a', 'b'])
+  log.advanceLogStart(2)
+  assert.equal(log.logStartOffset, 0)
+  await log.whenDurable(2)
+  appendTo(log, ['c'])
+  log.advanceLogStart(3)
+  assert.equal(log.logStartOffset, 2)
+  await log.whenDurable(3)
+  await manager.close()
+})
+
 test('after a clean stop and start everything is there, and appends go on', async () => {
   const one = await openHarness({ config: { segmentBytes: 2000 } })
   for (let index = 0; index < 50; index++) appendTo(one.log, [`value ${index}`, 'x'.repeat(100)])
