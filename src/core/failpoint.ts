@@ -31,6 +31,7 @@ const FAILPOINTS = {
   'log.truncate.cut': 'a truncation cut the last file, nothing was synced since',
   'log.reopen.epoch-raised': 'a log that failed has its next leader epoch and is not open yet',
   'compaction.noted': 'the note says how far a compaction may leave holes, no segment was replaced',
+  'compaction.seals-saved': 'the recovery points know the transaction index of a segment that is replaced and the one of the new segment',
   'compaction.cleaned-synced': "a compacted segment is whole on disk and takes nobody's place yet",
   'compaction.swap-renamed': 'the compacted segment has the name that decides, the directory is not synced',
   'compaction.swap-decided': 'the compacted segment durably takes the place of the old ones, which are all there',

@@ -78,6 +78,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_consumer_lag', ['group', 'topic', 'partition'], 'Records between the committed offset and the high watermark'),
   gauge('moonmq_partition_in_sync_replicas', ['topic', 'partition'], 'Replicas in sync'),
   gauge('moonmq_partition_log_bytes', ['topic', 'partition'], 'Bytes of the log on disk'),
+  counter('moonmq_indexes_rebuilt_total', ['topic'], 'Indexes that did not fit their log and were built again while the broker ran'),
   counter('moonmq_segment_rolls_total', ['topic'], 'Segments begun after a full or old one'),
   counter(
     'moonmq_retention_segments_total',

@@ -136,8 +136,9 @@ export async function applyRepair(machine: Machine, asked: RepairPlan, log: Logg
         await writeFileAtomically(disk, `${folder}/${IDENTITY_NAME}`, [encodeIdentity(identity)])
       }
     }
+    // Without what was said of transaction indexes, which may not be what they are built into now.
     await moveOffsets(disk, folder, 'recovery-points', plan.partitions, ({ log, acknowledgedOffset }, known) =>
-      known !== null && log.endOffset < acknowledgedOffset ? log.endOffset : null,
+      known !== null && log.endOffset < acknowledgedOffset ? log.endOffset : known,
     )
     const deps: RepairDeps = { ...(await diagnosisDeps(machine)), clock, log, failpoint: machine.failpoint }
     for (const repair of plan.partitions) {

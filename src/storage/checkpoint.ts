@@ -5,13 +5,13 @@ import type { Uuid } from '../core/uuid.ts'
 import { ByteWriter } from '../core/writer.ts'
 import { directoryOf, readSmallFile, writeFileAtomically } from '../io/atomic-file.ts'
 import type { Disk } from '../io/disk.ts'
+import type { TxnSeal } from './txn-seals.ts'
 
 /**
- * The small files of a data folder that are ours alone, all but one of them in its root: magic "MOON", uint8 kind, uint8 version 1, body, uint32 CRC-32C of all before
+ * The small files of a data folder that are ours alone, all but one of them in its root: magic "MOON", uint8 kind, uint8 version, body, uint32 CRC-32C of all before
  * it. Replaced as a whole, so a crash leaves the old or the new one. What they say may be behind the logs, never ahead of them.
  */
 const MAGIC = 0x4d4f4f4e
-const VERSION = 1
 const FRAME_BYTES = 10
 const MAX_BYTES = 64 * 1024 * 1024
 
@@ -25,6 +25,8 @@ const KIND = {
   compaction: 16,
 } as const
 type Kind = keyof typeof KIND
+/** Of the recovery points 2: the first one said nothing of transaction indexes. */
+const versionOf = (kind: Kind) => (kind === 'recovery-points' ? 2 : 1)
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
 export const ROOT_FILES = {
@@ -40,20 +42,21 @@ export function seal(kind: Kind, body: Buffer): Buffer {
   const bytes = Buffer.alloc(body.length + FRAME_BYTES)
   bytes.writeUInt32BE(MAGIC, 0)
   bytes[4] = KIND[kind]
-  bytes[5] = VERSION
+  bytes[5] = versionOf(kind)
   body.copy(bytes, 6)
   bytes.writeUInt32BE(crc32c(bytes, 0, bytes.length - 4), bytes.length - 4)
   return bytes
 }
 
-/** Throws DATA_DAMAGED. The reader has the body. */
-export function unseal(kind: Kind, bytes: Buffer, path: string): ByteReader {
+/** Throws DATA_DAMAGED. The reader has the body. `oldest` is the first version that the caller can read. */
+export function unseal(kind: Kind, bytes: Buffer, path: string, oldest = versionOf(kind)): ByteReader {
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (bytes.length < FRAME_BYTES) throw bad(`it has ${bytes.length} bytes, at least ${FRAME_BYTES} are needed`)
   if (bytes.readUInt32BE(0) !== MAGIC) throw bad('it does not begin with the magic of a MoonMQ root file')
   if (bytes.readUInt32BE(bytes.length - 4) !== crc32c(bytes, 0, bytes.length - 4)) throw bad('the checksum does not fit')
   if (bytes[4] !== KIND[kind]) throw bad(`it is of kind ${bytes[4]}, not ${KIND[kind]} (${kind})`)
-  if (bytes[5] !== VERSION) throw bad(`version ${bytes[5]} is not known`)
+  const version = bytes[5] as number
+  if (version < oldest || version > versionOf(kind)) throw bad(`version ${version} is not known`)
   return new ByteReader(bytes, 6, bytes.length - 4)
 }
 
@@ -62,28 +65,54 @@ export interface PartitionOffset {
   readonly topicId: Uuid
   readonly partition: number
   readonly offset: number
+  /**
+   * With a recovery point: what the transaction indexes below it hold, by segment, where they hold anything. Where there are two of one
+   * segment, as while compaction replaces it, either may be there. Absent: nobody knows, so each must be built from the log.
+   */
+  readonly txnSeals?: readonly TxnSeal[]
 }
 
 const ENTRY_BYTES = 28
+const SEAL_BYTES = 16
 
+/** Behind the offsets of recovery points: how many partitions have seals, then number of the entry, count (−1: unknown) and seals of each. */
 export function encodeOffsets(kind: 'recovery-points' | 'log-starts', entries: readonly PartitionOffset[]): Buffer {
-  const writer = new ByteWriter(4 + entries.length * ENTRY_BYTES)
+  const writer = new ByteWriter(8 + entries.length * ENTRY_BYTES)
   writer.int32(entries.length)
   for (const entry of entries) {
     writer.uuid(entry.topicId)
     writer.int32(entry.partition)
     writer.int64(entry.offset)
   }
+  if (kind === 'recovery-points') encodeSeals(writer, entries)
   return seal(kind, writer.toBuffer())
+}
+
+function encodeSeals(writer: ByteWriter, entries: readonly PartitionOffset[]): void {
+  let count = 0
+  for (const { txnSeals } of entries) if (txnSeals?.length !== 0) count++
+  writer.int32(count)
+  for (const [number, { txnSeals }] of entries.entries()) {
+    if (txnSeals?.length === 0) continue
+    writer.int32(number)
+    writer.int32(txnSeals?.length ?? -1)
+    for (const { baseOffset, entries: size, checksum } of txnSeals ?? []) {
+      writer.int64(baseOffset)
+      writer.int32(size)
+      writer.uint32(checksum)
+    }
+  }
 }
 
 /** Throws DATA_DAMAGED. */
 export function decodeOffsets(kind: 'recovery-points' | 'log-starts', bytes: Buffer, path: string): PartitionOffset[] {
-  const reader = unseal(kind, bytes, path)
+  const reader = unseal(kind, bytes, path, 1)
   const bad = (reason: string) => new MoonMQError('DATA_DAMAGED', { path, reason })
   if (reader.remaining < 4) throw bad('the count is missing')
   const count = reader.int32()
-  if (count < 0 || count * ENTRY_BYTES !== reader.remaining) throw bad(`${count} entries do not fill ${reader.remaining} bytes`)
+  const hasSeals = kind === 'recovery-points' && (bytes[5] as number) > 1
+  const isFilled = hasSeals ? count * ENTRY_BYTES + 4 <= reader.remaining : count * ENTRY_BYTES === reader.remaining
+  if (count < 0 || !isFilled) throw bad(`${count} entries do not fill ${reader.remaining} bytes`)
   const entries: PartitionOffset[] = []
   for (let index = 0; index < count; index++) {
     const entry = { topicId: reader.uuid(), partition: reader.int32(), offset: reader.int64() }
@@ -92,8 +121,27 @@ export function decodeOffsets(kind: 'recovery-points' | 'log-starts', bytes: Buf
     }
     entries.push(entry)
   }
-  return entries
+  return hasSeals ? withSeals(entries, reader, bad) : entries
 }
+
+function withSeals(entries: readonly PartitionOffset[], reader: ByteReader, bad: (reason: string) => MoonMQError): PartitionOffset[] {
+  const sealed: PartitionOffset[] = entries.map((entry) => ({ ...entry, txnSeals: NO_SEALS }))
+  for (let left = reader.int32(); left > 0; left--) {
+    if (reader.remaining < 8) throw bad('seals of transaction indexes are missing')
+    const [number, count] = [reader.int32(), reader.int32()]
+    const entry = entries[number]
+    if (entry === undefined || count < -1 || count * SEAL_BYTES > reader.remaining) throw bad(`entry ${number} cannot have ${count} seals`)
+    const txnSeals: TxnSeal[] = []
+    for (let index = 0; index < count; index++) {
+      txnSeals.push({ baseOffset: reader.int64(), entries: reader.int32(), checksum: reader.uint32() })
+    }
+    sealed[number] = count < 0 ? entry : { ...entry, txnSeals }
+  }
+  if (reader.remaining > 0) throw bad(`${reader.remaining} bytes behind the last seal`)
+  return sealed
+}
+
+const NO_SEALS: readonly TxnSeal[] = []
 
 /** Replaces a checkpoint; durable when it resolves. Returns its checksum, which the clean-shutdown marker repeats. */
 export async function writeOffsets(

@@ -15,6 +15,8 @@ import { decodeProducerSnapshot, encodeProducerSnapshot } from './producer-snaps
 import { ProducerState } from './producer-state.ts'
 import { Segment } from './segment.ts'
 import { TIME_INDEX_ENTRY_BYTES } from './time-index.ts'
+import { isTxnIndexWhole } from './txn-index.ts'
+import { sealsOf } from './txn-seals.ts'
 
 /** A closed log's end is read from here and not from its files, which must look as they did: names, sizes and times. */
 export interface CleanLog {
@@ -187,7 +189,14 @@ function cleanTimes(disk: Disk, folder: string, activeBase: number): Pick<CleanL
  */
 export function loadSummarized(deps: LoadDeps, options: LoadOptions, clean: CleanLog): LoadedLog | null {
   const active = clean.segments[clean.segments.length - 1]
-  if (active === undefined || clean.endOffset !== options.recoveryPoint || clean.logStartOffset !== options.logStartOffset) return null
+  const seals = options.txnSeals
+  if (
+    active === undefined ||
+    seals === null ||
+    clean.endOffset !== options.recoveryPoint ||
+    clean.logStartOffset !== options.logStartOffset
+  )
+    return null
   if ((options.acknowledgedOffset ?? 0) > clean.endOffset) return null
   if (!looksUnchanged(deps.disk, options.folder, clean, active)) return null
   const producers = new ProducerState(deps, deps.producerOptions)
@@ -206,10 +215,13 @@ export function loadSummarized(deps: LoadDeps, options: LoadOptions, clean: Clea
       indexEntries: isActive ? clean.indexEntries : null,
       timeIndexEntries: isActive ? clean.timeIndexEntries : null,
       nextOffset: clean.segments[index + 1]?.baseOffset ?? clean.endOffset,
+      txnSeals: sealsOf(baseOffset, seals),
       createdMs: deps.clock.nowMs(),
     })
   })
   const last = segments[segments.length - 1] as Segment
+  // Without aborted transactions there is no file, and one that came would be a name, which the folder's time tells.
+  if (!last.txnIndex.isSealedEmpty && !isTxnIndexWhole(last.txnIndex, deps.log)) return null
   last.isFinished = false
   last.maxTimestamp = clean.maxTimestamp
   last.bytesSinceIndexEntry = clean.bytesSinceIndexEntry

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { MoonMQError } from '../core/errors.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import { segmentFileName } from './files.ts'
 import type { HandleCache } from './handles.ts'
@@ -85,9 +86,8 @@ function carryOver(segment: Segment, upTo: number, index: OffsetIndex, timeIndex
 }
 
 /**
- * Builds the transaction index of a segment anew: a transaction may begin in any earlier one, so all are folded from the log's start.
- * Appends to this segment meanwhile are lost to the index if it is the active one, so that one is folded again by the next recovery;
- * a damaged index of the active segment is found before the first append to it, since an append loads it.
+ * Builds the transaction index of a closed segment anew: a transaction may begin in any earlier one, so all are folded from the log's
+ * start. Throws DATA_DAMAGED when one of them cannot be read whole, since a marker that is not seen would show what it aborted.
  */
 export async function rebuildTxnIndex(
   deps: { clock: Clock; pool: BufferPool },
@@ -102,15 +102,17 @@ export async function rebuildTxnIndex(
     const rules = { expectedOffset: segment.baseOffset, holesBelow, epochFor: null, minEpoch: -1, maxEpoch: null }
     const handle = segment.log.acquire()
     try {
-      await scanBatches(handle, deps.pool, { from: 0, to: segment.writtenBytes, rules }, (header, _position, bytes, at) => {
+      const scan = await scanBatches(handle, deps.pool, { from: 0, to: segment.writtenBytes, rules }, (header, _position, bytes, at) => {
         const completed = producers.update(header, header.baseOffset, readEndTransaction(bytes, at, header))
         if (completed?.aborted === true && segment === damaged) entries.push(completed)
       })
+      if (scan.fault !== null) {
+        const reason = `byte ${scan.endPosition}, offset ${scan.nextOffset}: ${scan.fault}`
+        throw new MoonMQError('DATA_DAMAGED', { path: segment.log.path, reason })
+      }
     } finally {
       segment.log.release()
     }
   }
-  await damaged.txnIndex.reset()
-  for (const entry of entries) damaged.txnIndex.append(entry)
-  await damaged.txnIndex.sync()
+  await damaged.txnIndex.rebuild(entries)
 }

@@ -7,6 +7,7 @@ import type { HandleCache } from './handles.ts'
 import type { ProducerState, ProducerStateOptions } from './producer-state.ts'
 import type { CutReport, RecoverDeps, SyncedBefore } from './recovery.ts'
 import type { Segment } from './segment.ts'
+import type { TxnSeal } from './txn-seals.ts'
 
 export interface LoadDeps extends RecoverDeps {
   readonly handles: HandleCache
@@ -23,6 +24,11 @@ export interface LoadOptions extends TopicPartition {
   readonly wasClean: boolean
   /** By the checkpoint: all below was synced. After a clean stop it is the log's end. */
   readonly recoveryPoint: number
+  /**
+   * What was saved, with the recovery point, of the transaction indexes of segments that end there or before. Null: nobody knows, so each
+   * is built anew, as without a recovery point.
+   */
+  readonly txnSeals: readonly TxnSeal[] | null
   /** Everything below is known to be synced, though indexes of segments behind the recovery point may not be; at least that point. */
   readonly acknowledgedOffset?: number
   /** By the checkpoint; null when it does not say. It is saved before segments below it go. */

@@ -23,6 +23,8 @@ import { ProducerState } from './producer-state.ts'
 import { type CutReport, foldBatch, isSynced, recoverSegments } from './recovery.ts'
 import { scanBatches } from './scan.ts'
 import { Segment } from './segment.ts'
+import { isTxnIndexWhole } from './txn-index.ts'
+import { isSettled, sealsOf } from './txn-seals.ts'
 import type { ProducerEntry } from './types.ts'
 
 const MAX_PARTITION_METADATA_BYTES = 1024
@@ -41,7 +43,8 @@ export function folderTopicId(deps: LoadDeps, folder: string): Uuid | null {
  */
 export async function loadLog(deps: LoadDeps, asked: LoadOptions, clean: CleanLog | null = null): Promise<LoadedLog> {
   const { folder } = asked
-  const summarized = clean === null || !asked.wasClean ? null : loadSummarized(deps, asked, clean)
+  const isSure = asked.wasClean && asked.txnSeals !== null
+  const summarized = clean === null || !isSure ? null : loadSummarized(deps, asked, clean)
   if (summarized !== null) return summarized
   let names = asked.isThere ? await findNames(deps, folder) : new Set<string>()
   if (await settleCompaction(deps, folder, names)) names = await findNames(deps, folder)
@@ -88,8 +91,8 @@ async function loadSegments(
     return begun
   }
   const epochs = loadEpochs(deps, options)
-  if (options.wasClean && epochs !== null && !names.has(IN_DOUBT_FILE)) {
-    const segments = await openSegments(deps, options.folder, bases, bases.length - 1)
+  if (options.wasClean && options.txnSeals !== null && epochs !== null && !names.has(IN_DOUBT_FILE)) {
+    const segments = await openSegments(deps, options, bases, { writableFrom: bases.length - 1, sealedUpTo: bases.length })
     // The stop left its indexes unsynced: they are built again.
     const wasLeft = segments.length === 1 && (segments[0] as Segment).sizeBytes <= SMALL_LOG_BYTES
     const loaded = wasLeft ? null : await loadClean(deps, options, { segments, names, epochs })
@@ -144,7 +147,7 @@ function isTornFromStart(options: Loading, bases: readonly number[]): boolean {
 
 async function beginAgain(deps: LoadDeps, options: Loading, bases: readonly number[]): Promise<LoadedSegments> {
   const { folder, logStartOffset } = options
-  const segments = await openSegments(deps, folder, bases, 0)
+  const segments = await openSegments(deps, options, bases, { writableFrom: 0, sealedUpTo: 0 })
   const cuts: CutReport[] = []
   for (const { baseOffset, log, sizeBytes } of segments) {
     const reason = `the segments from offset ${logStartOffset} up to ${baseOffset} are missing after a power cut, and nothing was synced`
@@ -201,8 +204,16 @@ async function findNames(deps: LoadDeps, folder: string): Promise<Set<string>> {
   return names
 }
 
-/** Those before `writableFrom` are only read: what is missing of them is not made in passing. */
-async function openSegments(deps: LoadDeps, folder: string, bases: readonly number[], writableFrom: number): Promise<Segment[]> {
+/**
+ * Those before `writableFrom` are only read: what is missing of them is not made in passing. The transaction indexes of those before
+ * `sealedUpTo` must be what was saved of them.
+ */
+async function openSegments(
+  deps: LoadDeps,
+  { folder, txnSeals }: Loading,
+  bases: readonly number[],
+  { writableFrom, sealedUpTo }: { writableFrom: number; sealedUpTo: number },
+): Promise<Segment[]> {
   const sizes = await Promise.all(bases.map((base) => sizeOf(deps, `${folder}/${segmentFileName(base, 'log')}`)))
   return bases.map(
     (baseOffset, index) =>
@@ -214,6 +225,7 @@ async function openSegments(deps: LoadDeps, folder: string, bases: readonly numb
         indexEntries: null,
         timeIndexEntries: null,
         nextOffset: bases[index + 1] ?? baseOffset,
+        txnSeals: txnSeals !== null && index < sealedUpTo ? sealsOf(baseOffset, txnSeals) : null,
         createdMs: deps.clock.nowMs(),
       }),
   )
@@ -247,6 +259,8 @@ async function loadClean(
   const { segments, names, epochs } = found
   const active = segments[segments.length - 1] as Segment
   for (const kind of ['index', 'timeindex'] as const) if (!names.has(segmentFileName(active.baseOffset, kind))) return null
+  const hasTransactions = names.has(segmentFileName(active.baseOffset, 'txnindex')) || !active.txnIndex.isSealedEmpty
+  if (hasTransactions && !isTxnIndexWhole(active.txnIndex, deps.log)) return null
   if (!(await readEnd(deps, options, active, epochs))) return null
   active.isFinished = false
   const producers = new ProducerState(deps, deps.producerOptions)
@@ -324,8 +338,8 @@ async function recover(
   found: EpochCache | null,
 ): Promise<LoadedSegments> {
   const epochs = found ?? new EpochCache()
-  const fromIndex = found === null ? 0 : firstUnverified(bases, options.recoveryPoint)
-  const segments = await openSegments(deps, options.folder, bases, fromIndex)
+  const fromIndex = found === null ? 0 : firstUnverified(bases, options)
+  const segments = await openSegments(deps, options, bases, { writableFrom: fromIndex, sealedUpTo: fromIndex })
   const from = segments[fromIndex] as Segment
   const snapshot = await loadProducerSnapshot(deps, {
     directory: options.folder,
@@ -379,10 +393,14 @@ function finish(
   return { segments, nextOffset, logStartOffset, producers, epochs, cuts, wasClean: false }
 }
 
-/** Segments that end at or below the recovery point were synced with their indexes; the one that holds it is verified whole. */
-function firstUnverified(bases: readonly number[], recoveryPoint: number): number {
+/** Segments that end below the recovery point were synced with their indexes; the one that holds it is verified whole. */
+function firstUnverified(bases: readonly number[], { recoveryPoint, txnSeals }: Loading): number {
   let index = 0
-  while (index + 1 < bases.length && (bases[index + 1] as number) <= recoveryPoint) index++
+  if (txnSeals === null) return index
+  for (; index + 1 < bases.length; index++) {
+    const segment = { baseOffset: bases[index] as number, endOffset: bases[index + 1] as number }
+    if (!isSettled(segment, recoveryPoint, txnSeals)) break
+  }
   return index
 }
 

@@ -35,6 +35,7 @@ import { Reopener } from './reopener.ts'
 import { SavedOffsets } from './saved-offsets.ts'
 import { SpaceGuard } from './space-guard.ts'
 import { TailMemory } from './tail.ts'
+import type { TxnSeal } from './txn-seals.ts'
 import type { LogConfig } from './types.ts'
 
 export interface LogManagerDeps {
@@ -510,6 +511,7 @@ export class LogManager implements Resource {
       load: {
         wasClean: this.wasClean && isThere && this.#offsets.recoveryPoint(key) !== undefined,
         recoveryPoint,
+        txnSeals: this.#sealsOf(key, folder, recoveryPoint),
         acknowledgedOffset,
         logStartOffset,
         maxEpoch: request.maxEpoch,
@@ -521,6 +523,7 @@ export class LogManager implements Resource {
         const { topicId, partition } = request
         await this.#checkpoints.run(() => this.#offsets.lower({ topicId, partition, offset }))
       },
+      onReseal: () => this.#checkpoints.run(async () => void (await this.#offsets.save(this.#logs.values()))),
       onFailed: (error) => {
         this.#space?.lookSoon()
         if (isDiskFull(error)) this.#needSpace()
@@ -533,6 +536,16 @@ export class LogManager implements Resource {
     this.#lostJournal?.report(opened, recoveryPoint)
     this.#clean.delete(key)
     return opened
+  }
+
+  /** Null: nobody knows what its transaction indexes must hold, as after a repair. */
+  #sealsOf(key: string, folder: string, recoveryPoint: number): readonly TxnSeal[] | null {
+    const seals = this.#offsets.txnSeals(key)
+    if (seals !== undefined) return seals
+    if (recoveryPoint === 0) return []
+    const text = `nothing tells what the transaction indexes of ${folder} must hold; its log is read whole and they are built again`
+    this.#deps.log.warn('storage.txn_seals_unknown', text, { folder })
+    return null
   }
 
   #roomFor(usesReserve: boolean): ((bytes: number) => boolean) | null {

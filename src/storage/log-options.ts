@@ -35,6 +35,8 @@ export interface LogDeps {
   readonly producerOptions?: ProducerStateOptions
 }
 
+type LoadKey = 'wasClean' | 'recoveryPoint' | 'txnSeals' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut' | 'synced'
+
 /** What makes one log that one. */
 export interface LogOptions {
   readonly topic: string
@@ -45,10 +47,7 @@ export interface LogOptions {
   readonly isFolderThere: boolean
   readonly config: LogConfig
   /** Everything but what `config` and the names tell `loadLog`. */
-  readonly load: Pick<
-    LoadOptions,
-    'wasClean' | 'recoveryPoint' | 'acknowledgedOffset' | 'logStartOffset' | 'maxEpoch' | 'hadPowerCut' | 'synced'
-  >
+  readonly load: Pick<LoadOptions, LoadKey>
   /** It keeps what the broker needs to go on, so it may use the space that other logs must leave. */
   readonly usesReserve?: boolean
   /** Bytes that may wait to be written; an append beyond it is refused. */
@@ -57,6 +56,8 @@ export interface LogOptions {
   readonly hasRoom?: ((bytes: number) => boolean) | null
   /** Makes the checkpoint forget what lies behind `offset`, durably, before a truncation takes it away. */
   readonly onTruncate?: (offset: number) => Promise<void>
+  /** Saves `txnSeals` with the recovery points: durable when it resolves, before a segment takes the place of others. */
+  readonly onReseal?: () => Promise<void>
   /** The log failed. Called once for each failure, in the turn that found it. */
   readonly onFailed?: (error: unknown) => void
 }

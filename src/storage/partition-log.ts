@@ -30,6 +30,7 @@ import { storageFull } from './space-guard.ts'
 import { Tail } from './tail.ts'
 import { offsetForTimestamp, offsetOfMaxTimestamp } from './timestamps.ts'
 import { cutFiles } from './truncate.ts'
+import { sealsBelow, type TxnSeal } from './txn-seals.ts'
 import type {
   AbortedTransaction,
   Appended,
@@ -134,6 +135,7 @@ export class PartitionLog implements Log, ReadableLog {
       whenStored: (offset) => this.#whenStored(offset),
       removing: () => this.#forgetReads(),
       fileDeleteDelayMs: () => this.#config.fileDeleteDelayMs,
+      failed: (error) => this.#fail(error),
     })
     this.compaction = new LogCompaction(deps, {
       folder: options.folder,
@@ -145,6 +147,7 @@ export class PartitionLog implements Log, ReadableLog {
         while (this.tail.startOffset < endOffset && this.tail.dropOldest()) {}
       },
       failed: (error) => this.#fail(error),
+      reseal: () => options.onReseal?.() ?? Promise.resolve(),
     })
     this.compaction.savedRecoveryPoint = options.load.recoveryPoint
     this.#epochKeeper = new EpochKeeper(deps, { owner: this.#owner, folder: options.folder, entries: () => this.#epochs.entries })
@@ -257,6 +260,12 @@ export class PartitionLog implements Log, ReadableLog {
     const unfinished = this.#segments.find((each) => !each.isFinished)
     const stored = this.#durability.storedOffset
     return unfinished === undefined || unfinished === this.#active ? stored : Math.min(stored, unfinished.nextOffset - 1)
+  }
+
+  /** What the transaction indexes below the recovery point hold; of the active one too once the log was closed in order. */
+  get txnSeals(): readonly TxnSeal[] | undefined {
+    const lastEnd = this.#isInOrder ? this.#logEnd : Number.POSITIVE_INFINITY
+    return this.compaction.withPending(sealsBelow(this.#segments, this.recoveryPoint, lastEnd))
   }
 
   get #active(): Segment {
@@ -440,10 +449,10 @@ export class PartitionLog implements Log, ReadableLog {
       if (this.#state !== 'failed') return
       const acknowledgedOffset = this.#durability.syncedOffset
       const { storedOffset } = this.#durability
-      const { recoveryPoint, logStartOffset } = this
+      const { recoveryPoint, logStartOffset, txnSeals = null } = this
       await this.#closeSegments()
       await this.#epochKeeper.settleSaved()
-      const known = { recoveryPoint, logStartOffset, maxEpoch: leaderEpoch, synced: null }
+      const known = { recoveryPoint, txnSeals, logStartOffset, maxEpoch: leaderEpoch, synced: null }
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, ...known }
       const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, storedOffset), acknowledgedOffset })
       // Nothing of a log that the journal has is ever cut, unless a read went wrong; a journal that failed has nothing to say anyway.
@@ -554,6 +563,7 @@ export class PartitionLog implements Log, ReadableLog {
           wasClean: false,
           hadPowerCut: false,
           recoveryPoint,
+          txnSeals: this.txnSeals ?? null,
           acknowledgedOffset: 0,
           logStartOffset: Math.min(this.#logStart, offset),
         }

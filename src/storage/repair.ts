@@ -165,6 +165,7 @@ async function rebuild(deps: RepairDeps, repair: PartitionRepair, folder: string
       indexIntervalBytes,
       wasClean: false,
       recoveryPoint: Math.min(repair.acknowledgedOffset, endOffset),
+      txnSeals: null,
       logStartOffset: repair.logStart ?? repair.oldLogStart,
       hadPowerCut: false,
       rewriteFrom: null,

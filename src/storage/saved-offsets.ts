@@ -3,6 +3,7 @@ import type { Uuid } from '../core/uuid.ts'
 import type { Disk } from '../io/disk.ts'
 import { offsetKey, type PartitionOffset, writeOffsets } from './checkpoint.ts'
 import type { PartitionLog } from './partition-log.ts'
+import { isSameSeal, type TxnSeal } from './txn-seals.ts'
 
 /**
  * Recovery points and log starts of a data folder, of logs that are not open too: as known, and as the two checkpoints on disk have
@@ -33,6 +34,12 @@ export class SavedOffsets {
 
   recoveryPoint(key: string): number | undefined {
     return this.#points.get(key)?.offset
+  }
+
+  /** Undefined: nobody knows what the transaction indexes below the recovery point must hold. */
+  txnSeals(key: string): readonly TxnSeal[] | undefined {
+    const point = this.#points.get(key)
+    return point === undefined ? [] : point.txnSeals
   }
 
   logStart(key: string): number | undefined {
@@ -76,14 +83,15 @@ export class SavedOffsets {
     const all = [...logs]
     let hasMoved = this.#checksum === null || this.#savedCount !== this.#points.size
     const note = (offsets: Map<string, PartitionOffset>, key: string, offset: PartitionOffset) => {
-      if (offsets.get(key)?.offset === offset.offset) return
+      const known = offsets.get(key)
+      if (known?.offset === offset.offset && areSameSeals(known.txnSeals, offset.txnSeals)) return
       offsets.set(key, offset)
       hasMoved = true
     }
     for (const log of all) {
       const { topicId, partition } = log
       const key = offsetKey(topicId, partition)
-      if (log.state !== 'failed') note(this.#points, key, { topicId, partition, offset: log.recoveryPoint })
+      if (log.state !== 'failed') note(this.#points, key, pointOf(log))
       note(this.#starts, key, { topicId, partition, offset: log.logStartOffset })
     }
     if (!hasMoved && this.#checksum !== null) return this.#checksum
@@ -102,7 +110,10 @@ export class SavedOffsets {
     return checksum
   }
 
-  /** A log whose folder was removed under the broker had everything below: so the next start does not take it for new. */
+  /**
+   * A log whose folder was removed under the broker had everything below: so the next start does not take it for new. Of its transaction
+   * indexes nothing is said.
+   */
   async keep(point: PartitionOffset): Promise<void> {
     this.#points.set(offsetKey(point.topicId, point.partition), point)
     const wasSaved = this.#checksum !== null
@@ -116,7 +127,9 @@ export class SavedOffsets {
     const key = offsetKey(point.topicId, point.partition)
     const known = this.#points.get(key)
     if (known === undefined || known.offset <= point.offset) return
-    this.#points.set(key, point)
+    // Segments that end at or below it keep what they have.
+    const txnSeals = known.txnSeals?.filter(({ baseOffset }) => baseOffset < point.offset)
+    this.#points.set(key, txnSeals === undefined ? point : { ...point, txnSeals })
     const wasSaved = this.#checksum !== null
     this.#checksum = null
     const checksum = await this.#write('recovery-points', this.#points)
@@ -128,4 +141,14 @@ export class SavedOffsets {
   #write(kind: 'recovery-points' | 'log-starts', offsets: ReadonlyMap<string, PartitionOffset>): Promise<number> {
     return writeOffsets(this.#disk, this.#folder, kind, [...offsets.values()])
   }
+}
+
+function pointOf({ topicId, partition, recoveryPoint, txnSeals }: PartitionLog): PartitionOffset {
+  const point = { topicId, partition, offset: recoveryPoint }
+  return txnSeals === undefined ? point : { ...point, txnSeals }
+}
+
+function areSameSeals(one: readonly TxnSeal[] | undefined, other: readonly TxnSeal[] | undefined): boolean {
+  if (one === undefined || other === undefined || one.length !== other.length) return one === other
+  return one.every((seal, index) => isSameSeal(seal, other[index] as TxnSeal))
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import type { Counter, Metrics } from '../core/counters.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Failpoint } from '../core/failpoint.ts'
 import type { Logger } from '../core/logger.ts'
@@ -29,6 +30,8 @@ export interface UpkeepHost extends TopicPartition {
   /** A segment is about to go: reads of it must begin again. */
   removing(): void
   fileDeleteDelayMs(): number
+  /** Only a recovery can mend it. */
+  failed(error: unknown): void
 }
 
 export interface UpkeepDeps {
@@ -39,14 +42,18 @@ export interface UpkeepDeps {
   readonly pool: BufferPool
   readonly removals: Removals
   readonly failpoint: Failpoint
+  readonly metrics: Metrics
 }
 
 /** Work on the segments of one log that no request waits for: finishing closed ones, mending indexes, removing old ones. */
 export class SegmentUpkeep {
   readonly #deps: UpkeepDeps
   readonly #host: UpkeepHost
+  readonly #rebuilt: Counter
   /** Their indexes are being built again. */
   readonly #damaged = new Set<Segment>()
+  /** The same of their transaction indexes. One that could not be built, since the log is damaged, stays here: reads of it are refused. */
+  readonly #txnDamaged = new Set<Segment>()
   /** A sync of their indexes failed. */
   readonly #doubtful = new Set<Segment>()
 
@@ -56,11 +63,13 @@ export class SegmentUpkeep {
   constructor(deps: UpkeepDeps, host: UpkeepHost) {
     this.#deps = deps
     this.#host = host
+    this.#rebuilt = deps.metrics.counter('moonmq_indexes_rebuilt_total', { topic: host.topic })
   }
 
   /** The log was opened anew, with other segments. */
   restart(): void {
     this.#damaged.clear()
+    this.#txnDamaged.clear()
     this.#doubtful.clear()
   }
 
@@ -119,10 +128,12 @@ export class SegmentUpkeep {
 
   async #rebuildIndexes(segment: Segment): Promise<void> {
     const holesBelow = this.#host.holesBelow()
-    if (!this.#host.isOnline() || !this.#host.segments().includes(segment)) return
+    if (!this.#isCurrent(segment)) return
     const scan = await rebuildIndexes(this.#deps, segment, { holesBelow, indexIntervalBytes: this.#host.indexIntervalBytes() })
-    if (scan.fault === null) this.#damaged.delete(segment)
-    else {
+    if (scan.fault === null) {
+      this.#damaged.delete(segment)
+      this.#rebuilt.add()
+    } else {
       this.#deps.log.error('storage.damaged', `${segment.log.path} is damaged at byte ${scan.endPosition}: ${scan.fault}`, {
         file: segment.log.path,
         position: scan.endPosition,
@@ -143,12 +154,28 @@ export class SegmentUpkeep {
       const { topic, partition } = this.#host
       const refusal = (reason: string) => new MoonMQError('STORAGE_FAILED', { topic, partition, reason }, error)
       if (!isCode(error, 'CORRUPT_RECORDS')) throw refusal(String(error))
-      this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
-      this.#background('storage.txn_index_not_rebuilt', () =>
-        rebuildTxnIndex(this.#deps, this.#host.segments(), segment, this.#host.holesBelow()),
-      )
+      this.#txnIndexDamaged(segment, error)
       throw refusal('the index of aborted transactions is being built again')
     }
+  }
+
+  #txnIndexDamaged(segment: Segment, error: MoonMQError): void {
+    if (this.#txnDamaged.has(segment) || !this.#isCurrent(segment)) return
+    this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
+    // What is appended while it is built would be missing from it.
+    if (segment === this.#host.segments().at(-1)) return this.#host.failed(error)
+    this.#txnDamaged.add(segment)
+    this.#background('storage.txn_index_not_rebuilt', async () => {
+      if (!this.#isCurrent(segment)) return
+      await rebuildTxnIndex(this.#deps, this.#host.segments(), segment, this.#host.holesBelow())
+      this.#rebuilt.add()
+      this.#txnDamaged.delete(segment)
+    })
+  }
+
+  /** Not one of a log that was opened again since, or was taken out of it. */
+  #isCurrent(segment: Segment): boolean {
+    return this.#host.isOnline() && this.#host.segments().includes(segment)
   }
 
   /**

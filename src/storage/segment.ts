@@ -13,6 +13,7 @@ import type { LogFolder } from './log-folder.ts'
 import { OffsetIndex } from './offset-index.ts'
 import { TimeIndex } from './time-index.ts'
 import { TxnIndex } from './txn-index.ts'
+import { sealsOf, type TxnSeal } from './txn-seals.ts'
 
 export interface SegmentOptions {
   readonly folder: string
@@ -26,6 +27,8 @@ export interface SegmentOptions {
   /** Offset after its last batch. */
   readonly nextOffset: number
   readonly createdMs: number
+  /** Of its transaction index, one for each state that may be on disk; null: recovery builds it anew. */
+  readonly txnSeals: readonly TxnSeal[] | null
   /** Behind the names of its files, until `takeFinalNames`. */
   readonly suffix?: string
 }
@@ -80,7 +83,7 @@ export class Segment implements SegmentShape {
     this.log = file('log')
     this.index = new OffsetIndex(file('index'), baseOffset, options.indexEntries)
     this.timeIndex = new TimeIndex(file('timeindex'), baseOffset, options.timeIndexEntries)
-    this.txnIndex = new TxnIndex(deps, { path: path('txnindex'), baseOffset })
+    this.txnIndex = new TxnIndex(deps, { path: path('txnindex'), baseOffset, seals: options.txnSeals })
     this.createdMs = options.createdMs
     this.sizeBytes = options.sizeBytes
     this.writtenBytes = options.sizeBytes
@@ -90,6 +93,7 @@ export class Segment implements SegmentShape {
     this.storedOffset = options.nextOffset
   }
 
+  /** A new one. */
   static create(
     deps: { disk: Disk; handles: HandleCache },
     options: { folder: string; baseOffset: number; createdMs: number; suffix?: string },
@@ -101,6 +105,7 @@ export class Segment implements SegmentShape {
       indexEntries: 0,
       timeIndexEntries: 0,
       nextOffset: options.baseOffset,
+      txnSeals: sealsOf(options.baseOffset, []),
     })
     segment.appendedMs = options.createdMs
     segment.areNamesDurable = false

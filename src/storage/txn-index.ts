@@ -1,14 +1,17 @@
-import { MoonMQError } from '../core/errors.ts'
+import { crc32c } from '../core/crc32c.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import { readInt64, writeInt64 } from '../core/int64.ts'
+import type { Logger } from '../core/logger.ts'
 import type { Disk, DiskFile } from '../io/disk.ts'
 import { systemCode } from '../io/system-error.ts'
+import type { TxnSeal } from './txn-seals.ts'
 import type { AbortedTransaction } from './types.ts'
 
 /**
  * Kafka's `<20-digit base offset>.txnindex`: one entry for each aborted transaction whose marker lies in the segment.
  * int16 version 0, int64 producer id, int64 first offset, int64 last offset (of the marker), int64 last stable offset.
- * Entries are in the order of their markers. The file exists once there is an entry, has no checksum, and can be rebuilt from the
- * batches of its segment.
+ * Entries are in the order of their markers. The file exists once there is an entry, and can be rebuilt from the batches of the log. It
+ * has no checksum, and one that is missing looks like one without entries: what it must hold is saved with the recovery points.
  */
 export const TXN_INDEX_ENTRY_BYTES = 34
 const VERSION = 0
@@ -79,22 +82,30 @@ function implausible(entry: AbortedTxnEntry, baseOffset: number, previous: Abort
 
 /**
  * The transaction index of one segment, kept in memory once loaded. `append` writes at once; `sync` makes it durable, and must be
- * called before a recovery point may pass the segment, since recovery rebuilds the index only from there on.
+ * called before a recovery point may pass the segment, since recovery rebuilds the index only from there on. A file that does not hold
+ * what the seal says is damaged, be it missing.
  */
 export class TxnIndex {
   #path: string
   readonly #disk: Disk
   readonly #baseOffset: number
   #entries: AbortedTxnEntry[] | null = null
+  /** Of the entries in memory. */
+  #checksum = 0
+  /** One of these the file must fit when it is read; null: nothing was saved of it. */
+  #seals: readonly TxnSeal[] | null
   #file: DiskFile | null = null
   #dirty = false
   /** Entries that are in the file: all of them, but before the first write to a partition, when its folder is not there yet. */
   #written = 0
+  /** The file is being taken away: entries are written by the sync that follows. */
+  #isReplaced = false
 
-  constructor(deps: { disk: Disk }, options: { path: string; baseOffset: number }) {
+  constructor(deps: { disk: Disk }, options: { path: string; baseOffset: number; seals?: readonly TxnSeal[] | null }) {
     this.#disk = deps.disk
     this.#path = options.path
     this.#baseOffset = options.baseOffset
+    this.#seals = options.seals ?? null
   }
 
   get path(): string {
@@ -111,22 +122,47 @@ export class TxnIndex {
     return this.#dirty
   }
 
-  /** Reads the file unless that was done; a missing one is empty. Throws CORRUPT_RECORDS: then `reset` and rebuild. */
+  /** What is to be saved of it: more than one only while nobody looked which of them is in the file. Null: nobody knows. */
+  get seals(): readonly TxnSeal[] | null {
+    if (this.#entries === null) return this.#seals
+    return [{ baseOffset: this.#baseOffset, entries: this.#entries.length, checksum: this.#checksum }]
+  }
+
+  /** As far as is known without a look at the file, it holds nothing. */
+  get isSealedEmpty(): boolean {
+    return this.seals?.every((seal) => seal.entries === 0) === true
+  }
+
+  /** Reads the file unless that was done; a missing one is empty. Throws CORRUPT_RECORDS: then it must be built again. */
   load(): readonly AbortedTxnEntry[] {
     if (this.#entries !== null) return this.#entries
     const entries: AbortedTxnEntry[] = []
+    let checksum = 0
     const file = this.#openExisting()
     if (file !== null) {
       try {
-        this.#readAll(file, entries)
+        checksum = this.#readAll(file, entries)
       } finally {
         // Nothing was written through this handle, so nothing is lost when closing it fails.
         file.close().catch(() => {})
       }
     }
-    this.#entries = entries
+    this.#expectSealed(entries.length, checksum)
+    this.#take(entries, checksum)
     this.#written = entries.length
     return entries
+  }
+
+  #take(entries: AbortedTxnEntry[], checksum: number): void {
+    this.#entries = entries
+    this.#checksum = checksum
+  }
+
+  #expectSealed(entries: number, checksum: number): void {
+    if (this.#seals === null || this.#seals.some((seal) => seal.entries === entries && seal.checksum === checksum)) return
+    const sealed = this.#seals.map((seal) => seal.entries).join(' or ')
+    const reason = `it holds ${entries} aborted transactions and not the ${sealed} that were saved of it`
+    throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: 0, reason })
   }
 
   /** Adds a transaction. True when this made the file, whose name the directory must then make durable. */
@@ -135,6 +171,7 @@ export class TxnIndex {
     const previous = entries[entries.length - 1]
     const reason = implausible(entry, this.#baseOffset, previous)
     if (reason !== null) throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: this.sizeBytes, reason })
+    const bytes = encodeTxnIndexEntry(entry)
     entries.push(entry)
     try {
       this.#write(entries)
@@ -145,11 +182,13 @@ export class TxnIndex {
         throw error
       }
     }
+    this.#checksum = crc32c(bytes, 0, bytes.length, this.#checksum)
     this.#dirty = true
     return entries.length === 1
   }
 
   #write(entries: readonly AbortedTxnEntry[]): void {
+    if (this.#isReplaced) return
     this.#file ??= this.#disk.openNow(this.path, 'write')
     for (; this.#written < entries.length; this.#written++) {
       this.#file.writeNow([encodeTxnIndexEntry(entries[this.#written] as AbortedTxnEntry)], this.#written * TXN_INDEX_ENTRY_BYTES)
@@ -174,26 +213,34 @@ export class TxnIndex {
     return false
   }
 
-  /** Takes away the transactions whose marker is at or after `offset`, and the file when none is left. */
-  async truncateTo(offset: number): Promise<void> {
-    const entries = this.load() as AbortedTxnEntry[]
-    const keep = this.#firstEndingAtOrAfter(offset)
-    if (keep === entries.length) return
-    entries.length = keep
-    this.#written = Math.min(this.#written, keep)
-    if (keep === 0) return this.reset()
-    this.#file ??= await this.#disk.open(this.path, 'write')
-    await this.#file.truncate(keep * TXN_INDEX_ENTRY_BYTES)
-    this.#dirty = true
+  /** Throws the index away, to be built again or for good. */
+  reset(): Promise<void> {
+    return this.#replace([])
   }
 
-  /** Throws the index away, to be built again or for good. */
-  async reset(): Promise<void> {
-    await this.close()
-    // Most logs have none, and recovery asks for every log.
-    if (this.#disk.statNow(this.path) !== null) await this.#disk.removeFile(this.path)
-    this.#entries = []
+  /** Puts these entries in the place of whatever there is, for readers at once; durable but for the name of the file when it resolves. */
+  async rebuild(entries: readonly AbortedTxnEntry[]): Promise<void> {
+    await this.#replace(entries)
+    await this.sync()
+  }
+
+  async #replace(entries: readonly AbortedTxnEntry[]): Promise<void> {
+    const file = this.#file
+    this.#file = null
+    this.#take(
+      [...entries],
+      entries.reduce((checksum, entry) => crc32c(encodeTxnIndexEntry(entry), 0, TXN_INDEX_ENTRY_BYTES, checksum), 0),
+    )
     this.#written = 0
+    this.#dirty = entries.length > 0
+    this.#isReplaced = true
+    try {
+      await file?.close()
+      // Most logs have none, and recovery asks for every log.
+      if (this.#disk.statNow(this.path) !== null) await this.#disk.removeFile(this.path)
+    } finally {
+      this.#isReplaced = false
+    }
   }
 
   async sync(): Promise<void> {
@@ -203,10 +250,11 @@ export class TxnIndex {
     await this.#file?.datasync()
   }
 
-  /** Closes the file and forgets the entries; the next use reads it again. */
+  /** Closes the file and forgets the entries; the next use reads it again, and finds what was closed or says that it does not. */
   async close(): Promise<void> {
     const file = this.#file
     this.#file = null
+    this.#seals = this.seals
     this.#entries = null
     this.#dirty = false
     await file?.close()
@@ -233,17 +281,33 @@ export class TxnIndex {
     }
   }
 
-  #readAll(file: DiskFile, entries: AbortedTxnEntry[]): void {
+  /** Returns the checksum of what it read. */
+  #readAll(file: DiskFile, entries: AbortedTxnEntry[]): number {
     if (file.sizeBytes > MAX_ENTRIES * TXN_INDEX_ENTRY_BYTES) {
       throw new MoonMQError('CORRUPT_RECORDS', { file: this.path, position: 0, reason: `${file.sizeBytes} bytes are no transaction index` })
     }
+    let checksum = 0
     const chunk = Buffer.allocUnsafe(Math.min(READ_BYTES, file.sizeBytes))
     for (let position = 0; position < file.sizeBytes; ) {
       const size = file.readNow(chunk, position)
       if (size === 0) break
       const place = { file: this.path, position, baseOffset: this.#baseOffset }
       for (const entry of decodeTxnIndex(chunk.subarray(0, size), place, entries[entries.length - 1])) entries.push(entry)
+      checksum = crc32c(chunk, 0, size, checksum)
       position += size
     }
+    return checksum
+  }
+}
+
+/** For the active segment, before it takes more: an index that does not fit is best built again by the recovery of the log. */
+export function isTxnIndexWhole(index: TxnIndex, log: Logger): boolean {
+  try {
+    index.load()
+    return true
+  } catch (error) {
+    if (!isCode(error, 'CORRUPT_RECORDS')) throw error
+    log.warn('storage.txn_index_damaged', `${index.path} is damaged; it is built again`, { reason: error.message })
+    return false
   }
 }

@@ -16,6 +16,8 @@ function ofPartition(name: string, partition: string, suffix: string, at: number
   }
 }
 
+const ofTxn = (at: number) => (paths: readonly string[]) => inFolder('txn-0', '.txnindex')(paths).at(at)
+
 const ofRoot = (name: string, other?: string): FileKind => ({
   name,
   partition: null,
@@ -30,7 +32,8 @@ const KINDS: readonly FileKind[] = [
   ofPartition('offset index, active', 'txn-0', '.index', -1),
   ofPartition('time index, closed', 'txn-0', '.timeindex', 1),
   ofPartition('time index, active', 'txn-0', '.timeindex', -1),
-  ofPartition('transaction index', 'txn-0', '.txnindex', 0),
+  { ...ofPartition('transaction index', 'txn-0', '.txnindex', 0), other: ofTxn(1) },
+  { ...ofPartition('transaction index, last', 'txn-0', '.txnindex', -1), other: ofTxn(0) },
   ofPartition('producer snapshot', 'txn-0', '.snapshot', -1),
   ofPartition('leader epochs', 'txn-0', 'leader-epoch-checkpoint', 0),
   ofPartition('partition.metadata', 'txn-0', 'partition.metadata', 0),
@@ -51,8 +54,6 @@ const KINDS: readonly FileKind[] = [
 const KNOWN: readonly { readonly kind: string; readonly faults: readonly FaultName[]; readonly endings: readonly Ending[] }[] = [
   // Nothing of a segment that was begun since the last checkpoint is anywhere else.
   { kind: 'log, active', faults: ['missing', 'empty'], endings: ['kill', 'power'] },
-  // It has no checksum, and a segment without aborted transactions has none.
-  { kind: 'transaction index', faults: ['missing', 'empty', 'bit flipped', "another's"], endings: ['stop', 'kill', 'power'] },
 ]
 
 const BAD: ReadonlySet<Outcome> = new Set(['SILENT LOSS', 'ABORTED SHOWN'])

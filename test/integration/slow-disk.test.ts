@@ -229,7 +229,7 @@ test('a log whose queue is full refuses with an error that clients try again aft
   await first.close()
   const log = await PartitionLog.open(manager.deps, {
     ...{ topic: 't', partition: 0, topicId, folder, config, isFolderThere: false, maxQueuedBytes: MIB },
-    load: { wasClean: false, recoveryPoint: 0, logStartOffset: 0, maxEpoch: null, hadPowerCut: true },
+    load: { wasClean: false, recoveryPoint: 0, txnSeals: [], logStartOffset: 0, maxEpoch: null, hadPowerCut: true },
   })
   operations.slow = /^(write|datasync) /
   const isRetriable = (error: unknown) => error instanceof MoonMQError && error.code === 'STORAGE_FAILED' && error.retriable

@@ -5,6 +5,7 @@ import type { Inflater } from '../../record/inflater.ts'
 import type { BufferPool } from '../buffer-pool.ts'
 import type { HandleCache } from '../handles.ts'
 import type { Segment } from '../segment.ts'
+import { isSameSeal, type TxnSeal } from '../txn-seals.ts'
 import { type CompactionNote, NEVER_COMPACTED, writeCompactionNote } from './note.ts'
 import { decideSwap, finishSwap, removeCleaned, type Swap, swapFileName } from './swap.ts'
 
@@ -27,6 +28,8 @@ export interface CompactedLogHost {
   replaced(endOffset: number): void
   /** A swap stopped behind the step that decides it: only a recovery knows how to go on. */
   failed(error: unknown): void
+  /** Saves what transaction indexes hold, with `withPending`; durable when it resolves. */
+  reseal(): Promise<void>
 }
 
 /**
@@ -43,6 +46,8 @@ export class LogCompaction {
    * end of a log after a crash never meets a segment that was replaced meanwhile.
    */
   savedRecoveryPoint = 0
+  /** Of a segment that is being replaced, as it was and as it will be: either may be on disk until the swap is over. */
+  #pendingSeals: readonly TxnSeal[] = []
 
   constructor(deps: CompactedLogDeps, host: CompactedLogHost) {
     this.deps = deps
@@ -56,6 +61,7 @@ export class LogCompaction {
   /** The log was opened. */
   restart(note: CompactionNote): void {
     this.#note = note
+    this.#pendingSeals = []
   }
 
   /** Durably says that there may be holes below `offset`. False when the log is not in a state to be changed. */
@@ -97,6 +103,7 @@ export class LogCompaction {
       let isDecided = false
       try {
         cleaned.txnIndex.load()
+        await this.#reseal(old, cleaned)
         await decideSwap(this.deps, folder, swap)
         isDecided = true
         cleaned.log.moved(`${folder}/${swapFileName(swap)}`)
@@ -110,9 +117,26 @@ export class LogCompaction {
         throw error
       } finally {
         for (const file of files) file.release()
+        // When it failed behind the step that decides it, the next checkpoint waits for the recovery.
+        if (!isDecided || this.#host.isOnline()) this.#pendingSeals = []
       }
       return true
     })
+  }
+
+  /** What checkpoints say of transaction indexes while a swap is under way. */
+  withPending(seals: readonly TxnSeal[] | undefined): readonly TxnSeal[] | undefined {
+    if (seals === undefined || this.#pendingSeals.length === 0) return seals
+    return [...seals.filter((seal) => !this.#pendingSeals.some((pending) => isSameSeal(seal, pending))), ...this.#pendingSeals]
+  }
+
+  /** A start may find either segment, and must know both indexes. */
+  async #reseal(old: readonly Segment[], cleaned: Segment): Promise<void> {
+    const indexes = [...old, cleaned].map((each) => each.txnIndex)
+    if (indexes.every((index) => index.isSealedEmpty)) return
+    this.#pendingSeals = indexes.flatMap((index) => index.seals ?? [])
+    await this.#host.reseal()
+    this.deps.failpoint('compaction.seals-saved')
   }
 
   /** Takes away what was written for a segment that is not wanted after all. */

@@ -180,7 +180,7 @@ test('the queue is bounded: an append beyond it is refused, and ready tells when
     folder,
     isFolderThere: false,
     config: first.config,
-    load: { wasClean: false, recoveryPoint: 0, logStartOffset: 0, maxEpoch: null, hadPowerCut: true },
+    load: { wasClean: false, recoveryPoint: 0, txnSeals: [], logStartOffset: 0, maxEpoch: null, hadPowerCut: true },
     maxQueuedBytes: 1000,
   })
   assert.equal(log.ready(), undefined)
