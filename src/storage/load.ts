@@ -6,6 +6,7 @@ import { COMPACTION_NOTE_FILE, type CompactionNote, loadCompactionNote, NEVER_CO
 import { settleCompaction } from './compaction/swap.ts'
 import { EpochCache } from './epoch-cache.ts'
 import { decodeEpochCheckpoint, EPOCH_CHECKPOINT_NAME, writeEpochCheckpoint } from './epoch-checkpoint.ts'
+import { EpochDoubt, epochsByBatches } from './epoch-doubt.ts'
 import {
   decodePartitionMetadata,
   IN_DOUBT_FILE,
@@ -102,7 +103,7 @@ async function loadSegments(
   }
   const isInDoubt = names.has(IN_DOUBT_FILE)
   const rewriteFrom = options.rewriteFrom ?? (isInDoubt ? options.recoveryPoint : null)
-  const loaded = await recover(deps, { ...options, rewriteFrom }, { names, bases }, epochs)
+  const loaded = await recoverTrusting(deps, { ...options, rewriteFrom }, { names, bases }, epochs)
   await removeOrphans(deps, options, names, bases)
   if (isInDoubt) await deps.disk.removeFile(`${options.folder}/${IN_DOUBT_FILE}`)
   return loaded
@@ -331,13 +332,44 @@ async function findSnapshot(
   return loadProducerSnapshot(deps, { directory: options.folder, minOffset: options.holesBelow, maxOffset: endOffset })
 }
 
+interface FoundFiles {
+  readonly names: ReadonlySet<string>
+  readonly bases: readonly number[]
+}
+
+/**
+ * Recovers with the leader epochs of the checkpoint. Where batches contradict it they win, unless they contradict each other: a checkpoint
+ * that is damaged, old or another's never costs a whole batch.
+ */
+async function recoverTrusting(
+  deps: LoadDeps,
+  options: Loading,
+  files: FoundFiles,
+  found: EpochCache | null,
+): Promise<LoadedSegments> {
+  const { bases } = files
+  try {
+    return await recover(deps, options, files, { found, doubtsEpochs: found !== null })
+  } catch (error) {
+    if (!(error instanceof EpochDoubt)) throw error
+    const segments = await openSegments(deps, options, bases, { writableFrom: bases.length, sealedUpTo: 0 })
+    const told = await epochsByBatches(deps.pool, segments, options)
+    for (const segment of segments) await segment.close()
+    if (told === null) return recover(deps, options, files, { found, doubtsEpochs: false })
+    const file = `${options.folder}/${EPOCH_CHECKPOINT_NAME}`
+    const text = `${file} contradicts the batches of the log; it is made again from them`
+    deps.log.warn('storage.epochs_contradicted', text, { file, reason: error.message })
+    return recover(deps, options, files, { found: null, doubtsEpochs: false })
+  }
+}
+
 async function recover(
   deps: LoadDeps,
   options: Loading,
-  { names, bases }: { names: ReadonlySet<string>; bases: readonly number[] },
-  found: EpochCache | null,
+  { names, bases }: FoundFiles,
+  { found, doubtsEpochs }: { found: EpochCache | null; doubtsEpochs: boolean },
 ): Promise<LoadedSegments> {
-  const epochs = found ?? new EpochCache()
+  const epochs = new EpochCache(found?.entries)
   const fromIndex = found === null ? 0 : firstUnverified(bases, options)
   const segments = await openSegments(deps, options, bases, { writableFrom: fromIndex, sealedUpTo: fromIndex })
   const from = segments[fromIndex] as Segment
@@ -351,8 +383,11 @@ async function recover(
   const state = { producers, epochs }
   await foldFrom(deps, options, segments.slice(0, fromIndex), state, snapshot?.endOffset ?? 0, from.baseOffset)
   const acknowledgedOffset = Math.max(options.acknowledgedOffset ?? 0, options.recoveryPoint)
-  const how = { ...options, fromIndex, acknowledgedOffset, areEpochsKnown: found !== null, isOnly: segments.length === 1 }
-  const recovered = await recoverSegments(deps, segments, state, how)
+  const how = { ...options, fromIndex, acknowledgedOffset, areEpochsKnown: found !== null, doubtsEpochs, isOnly: segments.length === 1 }
+  const recovered = await recoverSegments(deps, segments, state, how).catch(async (error: unknown) => {
+    await Promise.all(segments.map((segment) => segment.close()))
+    throw error
+  })
   const active = recovered.segments[recovered.segments.length - 1] as Segment
   if (active.nextOffset < acknowledgedOffset) {
     const reason = `the log ends at offset ${active.nextOffset}, but everything below ${acknowledgedOffset} was synced`

@@ -450,19 +450,23 @@ export class PartitionLog implements Log, ReadableLog {
       const acknowledgedOffset = this.#durability.syncedOffset
       const { storedOffset } = this.#durability
       const { recoveryPoint, logStartOffset, txnSeals = null } = this
-      await this.#closeSegments()
+      await this.#stopWriting()
       await this.#epochKeeper.settleSaved()
       const known = { recoveryPoint, txnSeals, logStartOffset, maxEpoch: leaderEpoch, synced: null }
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, ...known }
+      // What was acknowledged is read through the old segments until then, and for as long as this fails.
       const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, storedOffset), acknowledgedOffset })
       // Nothing of a log that the journal has is ever cut, unless a read went wrong; a journal that failed has nothing to say anyway.
       if (loaded.cuts.length > 0) await this.#deps.commit.forget(this.#owner).catch(() => {})
       this.#openedEpoch = leaderEpoch
       this.#state = 'online'
       this.#fault.cause = null
+      const old = this.#segments
       this.#adopt(loaded)
       this.#tell('state')
       this.#tell('advance')
+      // They have nothing that is still wanted.
+      await Promise.all(old.map((segment) => segment.close().catch(() => {})))
     })
   }
 
@@ -712,11 +716,15 @@ export class PartitionLog implements Log, ReadableLog {
   }
 
   async #closeSegments(): Promise<void> {
+    await this.#stopWriting()
+    this.generation++
+    await Promise.all(this.#segments.map((segment) => segment.close()))
+  }
+
+  async #stopWriting(): Promise<void> {
     this.#writer.stop()
     await this.#writer.drained()
     this.#durability.forget()
-    this.generation++
-    await Promise.all(this.#segments.map((segment) => segment.close()))
   }
 
   /** Resolves when background work that was begun has ended: closing segments, building indexes. */

@@ -6,6 +6,7 @@ import type { BatchHeader } from '../record/batch.ts'
 import type { BatchRules } from './batch-rules.ts'
 import type { BufferPool } from './buffer-pool.ts'
 import type { EpochCache } from './epoch-cache.ts'
+import { EpochDoubt, isOnlyEpochWrong } from './epoch-doubt.ts'
 import { type ProducerState, readEndTransaction } from './producer-state.ts'
 import { findBatch, isWholeBatch, scanBatches } from './scan.ts'
 import type { Segment } from './segment.ts'
@@ -42,6 +43,8 @@ export interface RecoverOptions {
   readonly maxEpoch: number | null
   /** The epoch checkpoint was there and whole, so each batch must carry the epoch that it gives. */
   readonly areEpochsKnown: boolean
+  /** Where batches contradict that checkpoint nothing is judged, and EpochDoubt thrown. */
+  readonly doubtsEpochs: boolean
   /** The machine lost power since the last write, so unsynced writes may be there in any combination. */
   readonly hadPowerCut: boolean
   /** Bytes past this offset may look whole in memory and not be on disk: they are written again before the sync. */
@@ -116,6 +119,10 @@ async function recoverSegment(
     segment.writtenBytes = scan.endPosition
     let cut: CutReport | null = null
     if (fault !== null) {
+      const range = { position: scan.endPosition, to: sizeBytes }
+      if (options.doubtsEpochs && (await isOnlyEpochWrong(file, deps.pool, range, { ...rules, expectedOffset: scan.nextOffset }))) {
+        throw new EpochDoubt(fault)
+      }
       cut = await judgeFault(
         deps,
         file,

@@ -115,6 +115,17 @@ export async function isWholeBatch(file: DiskFile, pool: BufferPool, position: n
   }
 }
 
+/** Whether the batch at `position` is whole and satisfies `rules`. */
+export async function fitsAt(file: DiskFile, pool: BufferPool, { position, to }: { position: number; to: number }, rules: BatchRules) {
+  const chunk = new ChunkReader(file, pool, to)
+  try {
+    if ((await ensureBatch(chunk, position, to)) !== null) return false
+    return typeof checkBatch(chunk.bytes, chunk.at(position), chunk.end, rules) !== 'string'
+  } finally {
+    chunk.release()
+  }
+}
+
 /** A window on a file that moves forward. */
 export class ChunkReader {
   readonly #file: Pick<DiskFile, 'read' | 'readNow'>

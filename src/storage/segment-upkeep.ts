@@ -120,7 +120,7 @@ export class SegmentUpkeep {
 
   /** An index led astray, or does not fit the log: it is built again. */
   indexDamaged(segment: Segment, reason: string): void {
-    if (this.#damaged.has(segment)) return
+    if (this.#damaged.has(segment) || !this.#isCurrent(segment)) return
     this.#damaged.add(segment)
     this.#deps.log.warn('storage.index_damaged', `the index of ${segment.log.path} is damaged; it is built again`, { reason })
     this.#background('storage.index_not_rebuilt', () => this.#rebuildIndexes(segment))
@@ -163,7 +163,10 @@ export class SegmentUpkeep {
     if (this.#txnDamaged.has(segment) || !this.#isCurrent(segment)) return
     this.#deps.log.warn('storage.txn_index_damaged', `${segment.txnIndex.path} is damaged; it is built again`, { reason: error.message })
     // What is appended while it is built would be missing from it.
-    if (segment === this.#host.segments().at(-1)) return this.#host.failed(error)
+    if (segment === this.#host.segments().at(-1)) {
+      this.#host.failed(error)
+      return
+    }
     this.#txnDamaged.add(segment)
     this.#background('storage.txn_index_not_rebuilt', async () => {
       if (!this.#isCurrent(segment)) return

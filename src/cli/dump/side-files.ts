@@ -167,8 +167,11 @@ function* rootFile(bytes: Buffer, path: string): Generator<SideLine, void, undef
     return
   }
   const kind = path.endsWith(ROOT_FILES['log-starts']) ? 'log-starts' : 'recovery-points'
-  for (const { topicId, partition, offset } of decodeOffsets(kind, bytes, path)) {
-    yield { text: `topic ${topicId}  partition ${partition}  offset ${offset}`, json: { kind, topicId, partition, offset } }
+  for (const { topicId, partition, offset, txnSeals } of decodeOffsets(kind, bytes, path)) {
+    const seals = txnSeals?.map((each) => `${each.entries} in segment ${each.baseOffset}`).join(', ')
+    const aborted = seals === undefined || seals === '' ? '' : `  aborted transactions ${seals}`
+    const json = { kind, topicId, partition, offset, ...(txnSeals === undefined || txnSeals.length === 0 ? {} : { txnSeals }) }
+    yield { text: `topic ${topicId}  partition ${partition}  offset ${offset}${aborted}`, json }
   }
 }
 

@@ -78,6 +78,38 @@ test('the next process writes it again too, before it serves it', async () => {
   ])
 })
 
+test('what was acknowledged can be read while the log is down, and after each attempt to open it that failed', async () => {
+  const { log, disk } = await openHarness({ config: { segmentBytes: 300, indexIntervalBytes: 0 }, manager: { tailBytes: 0 } })
+  for (let index = 0; index < 6; index++) await store(log, ['x'.repeat(60)])
+  await log.idle()
+  const all = await readAll(log)
+  assert.ok(log.segmentCount > 2)
+  disk.fail({ operation: 'datasync', path: LOG, effect: { kind: 'failedSync' } })
+  appendTo(log, ['lost'])
+  await assert.rejects(log.whenDurable(7))
+  const read = () => readAll(log, 0, 64 * 1024, 6)
+  assert.deepEqual(await read(), all)
+  // Each step of the recovery fails once: reading the log, emptying its indexes, making it durable.
+  for (const [operation, path] of [
+    ['read', LOG],
+    ['truncate', /\.index$/],
+    ['datasync', /\.timeindex$/],
+    ['datasync', LOG],
+    ['syncDirectory', /t-0$/],
+  ] as const) {
+    disk.fail({ operation, path, effect: { kind: 'error', code: 'EMFILE' } })
+    await assert.rejects(log.reopen(1), operation)
+    disk.clearFaults()
+    assert.deepEqual(await read(), all, `after a failed ${operation}`)
+    assert.deepEqual(log.abortedTransactions(0, 6), [])
+  }
+  const reopened = log.reopen(1)
+  assert.deepEqual(await read(), all)
+  await reopened
+  assert.deepEqual([log.state, log.logEndOffset], ['online', 7])
+  assert.deepEqual((await readAll(log)).slice(0, 6), all)
+})
+
 test('an old epoch is refused after the log was opened again', async () => {
   const { log, disk } = await openHarness()
   await store(log, ['kept'])
