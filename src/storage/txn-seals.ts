@@ -1,5 +1,3 @@
-import type { Segment } from './segment.ts'
-
 /** What the transaction index of a segment must hold: so many entries, with this CRC-32C over their bytes. */
 export interface TxnSeal {
   readonly baseOffset: number
@@ -17,16 +15,22 @@ export function isSameSeal(one: TxnSeal, other: TxnSeal): boolean {
   return one.baseOffset === other.baseOffset && one.entries === other.entries && one.checksum === other.checksum
 }
 
+/** What is looked at of a segment. */
+interface SealedSegment {
+  readonly baseOffset: number
+  readonly txnIndex: { readonly seals: readonly TxnSeal[] | null; readonly isSealedEmpty: boolean }
+}
+
 /**
  * What is to be saved with a recovery point of the segments that end there or before, where `lastEnd` is the end of the last one, if it takes
  * no more. Of the one that ends right there something is said even where there is nothing: see `isSettled`. Undefined: nobody knows of one.
  */
-export function sealsBelow(segments: readonly Segment[], recoveryPoint: number, lastEnd: number): readonly TxnSeal[] | undefined {
+export function sealsBelow(segments: readonly SealedSegment[], recoveryPoint: number, lastEnd: number): readonly TxnSeal[] | undefined {
   const seals: TxnSeal[] = []
   for (let index = 0; index < segments.length; index++) {
     const nextBase = segments[index + 1]?.baseOffset
     if ((nextBase ?? lastEnd) > recoveryPoint) break
-    const { txnIndex } = segments[index] as Segment
+    const { txnIndex } = segments[index] as SealedSegment
     if (txnIndex.seals === null) return undefined
     if (!txnIndex.isSealedEmpty || nextBase === recoveryPoint) seals.push(...txnIndex.seals)
   }
