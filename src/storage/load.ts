@@ -341,12 +341,7 @@ interface FoundFiles {
  * Recovers with the leader epochs of the checkpoint. Where batches contradict it they win, unless they contradict each other: a checkpoint
  * that is damaged, old or another's never costs a whole batch.
  */
-async function recoverTrusting(
-  deps: LoadDeps,
-  options: Loading,
-  files: FoundFiles,
-  found: EpochCache | null,
-): Promise<LoadedSegments> {
+async function recoverTrusting(deps: LoadDeps, options: Loading, files: FoundFiles, found: EpochCache | null): Promise<LoadedSegments> {
   const { bases } = files
   try {
     return await recover(deps, options, files, { found, doubtsEpochs: found !== null })
