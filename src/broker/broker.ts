@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { Metrics } from '../core/counters.ts'
+import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import { MIB } from '../core/limits.ts'
 import type { Loader } from '../core/loader.ts'
 import type { Logger } from '../core/logger.ts'
@@ -12,11 +13,11 @@ import type { BatchCodecs } from '../record/batch-jobs.ts'
 import { Inflater } from '../record/inflater.ts'
 import { Cluster } from './cluster.ts'
 import { DeadLetters } from './dlq/dead-letters.ts'
-import { finalizeDefaults } from './features.ts'
+import { featureLevel, finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import { groupOptions } from './groups/group-options.ts'
 import { GroupCoordinator } from './groups/group-shell.ts'
-import { InternalTopic } from './internal-topics.ts'
+import { CONSUMER_OFFSETS, InternalTopic, TRANSACTION_STATE } from './internal-topics.ts'
 import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
 import type {
@@ -30,6 +31,7 @@ import type {
   RecordPort,
   RecordPorts,
   TopicPort,
+  TransactionPort,
 } from './ports.ts'
 import { ProduceService } from './produce/produce-service.ts'
 import { RecordProducer } from './produce/record-producer.ts'
@@ -43,6 +45,8 @@ import type { SharePort } from './share-ports.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
+import { TransactionCoordinator } from './txn/coordinator.ts'
+import { txnOptions } from './txn/txn-options.ts'
 
 export interface BrokerDeps {
   readonly metadata: Metadata
@@ -54,6 +58,7 @@ export interface BrokerDeps {
   readonly random: Random
   readonly log: Logger
   readonly metrics: Metrics
+  readonly failpoint?: Failpoint
 }
 
 export interface BrokerOptions {
@@ -72,9 +77,8 @@ export interface BrokerOptions {
   readonly maxParkedFetches?: number
 }
 
-const CONSUMER_OFFSETS = '__consumer_offsets'
 /** Internal topics whose folders are made at the first append to each partition. */
-const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, '__transaction_state', SHARE_STATE_TOPIC])
+const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_STATE_TOPIC])
 
 /**
  * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
@@ -90,11 +94,13 @@ export class Broker implements RecordPorts, Resource {
   readonly producers: ProducerPort
   readonly groups: GroupPort
   readonly share: SharePort
+  readonly transactions: TransactionPort
   readonly records: RecordPort
   /** Settings of groups of every kind, for their coordinators. */
   readonly groupSettings: GroupSettings
   readonly #share: ShareService
   readonly #groups: GroupCoordinator
+  readonly #transactions: TransactionCoordinator
   readonly #partitions: Partitions
   readonly #produce: ProduceService
   readonly #fetch: FetchService
@@ -119,10 +125,6 @@ export class Broker implements RecordPorts, Resource {
     )
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
-    this.#produce = new ProduceService(
-      { partitions, inflater, clock, metrics: deps.metrics },
-      { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB },
-    )
     this.#fetch = new FetchService(
       { partitions, clock, metrics: deps.metrics },
       { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
@@ -132,7 +134,6 @@ export class Broker implements RecordPorts, Resource {
       { metadata, partitions, random, chooser: new PartitionChooser({ clock, random }) },
       { nodeId, settings, ...(options.defaultBackend === undefined ? {} : { defaultBackend: options.defaultBackend }) },
     )
-    this.produce = this.#produce
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
     this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
@@ -146,7 +147,7 @@ export class Broker implements RecordPorts, Resource {
         log,
         metrics: deps.metrics,
         metadata,
-        offsetsTopic: this.#offsetsTopic(metadata, settings),
+        offsetsTopic: this.#coordinatorTopic(metadata, settings, CONSUMER_OFFSETS, 'offsets.topic'),
         loader: deps.loader,
         groupSettings: this.groupSettings,
         highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
@@ -155,6 +156,27 @@ export class Broker implements RecordPorts, Resource {
       groupOptions(nodeId, settings),
     )
     this.groups = this.#groups
+    this.#transactions = new TransactionCoordinator(
+      {
+        clock,
+        random,
+        log,
+        metrics: deps.metrics,
+        failpoint: deps.failpoint ?? NO_FAILPOINT,
+        stateTopic: this.#coordinatorTopic(metadata, settings, TRANSACTION_STATE, 'transaction.state.log'),
+        partitions,
+        producers: this.producers,
+        commits: this.#groups,
+        level: () => featureLevel(metadata.image, 'transaction.version'),
+      },
+      txnOptions(nodeId, settings),
+    )
+    this.transactions = this.#transactions
+    this.#produce = new ProduceService(
+      { partitions, inflater, clock, metrics: deps.metrics, transactions: this.#transactions },
+      { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB },
+    )
+    this.produce = this.#produce
     const producer = new RecordProducer(
       { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs, inflater },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
@@ -187,9 +209,9 @@ export class Broker implements RecordPorts, Resource {
     return this.#partitions.settled()
   }
 
-  /** Reads the coordinators' topics: after listening, requests to groups meanwhile get COORDINATOR_LOADING. Never rejects. */
+  /** Reads the coordinators' topics: after listening, requests to them meanwhile get COORDINATOR_LOADING. Never rejects. */
   async loadGroups(): Promise<void> {
-    await Promise.all([this.#groups.startLoading(), this.#share.startLoading()])
+    await Promise.all([this.#groups.startLoading(), this.#transactions.startLoading(), this.#share.startLoading()])
   }
 
   #shareTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
@@ -203,15 +225,15 @@ export class Broker implements RecordPorts, Resource {
     )
   }
 
-  #offsetsTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
+  #coordinatorTopic(metadata: Metadata, settings: BrokerSettings, name: string, prefix: string): InternalTopic {
     return new InternalTopic(
       { metadata, topics: this.topics, partitions: this.#partitions },
       {
-        name: CONSUMER_OFFSETS,
-        partitions: settings.number('offsets.topic.num.partitions'),
+        name,
+        partitions: settings.number(`${prefix}.num.partitions`),
         config: new Map([
           ['cleanup.policy', 'compact'],
-          ['segment.bytes', settings.text('offsets.topic.segment.bytes')],
+          ['segment.bytes', settings.text(`${prefix}.segment.bytes`)],
         ]),
       },
     )
@@ -222,6 +244,7 @@ export class Broker implements RecordPorts, Resource {
     this.#unsubscribe()
     this.#fetch.close()
     await this.#share.close()
+    await this.#transactions.close()
     await this.#groups.close()
     this.#produce.close()
     await this.#partitions.settled()

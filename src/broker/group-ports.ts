@@ -78,6 +78,8 @@ export interface CommittedOffset {
   readonly partition: number
   /** Null: nothing is committed. */
   readonly value: OffsetAndMetadata | null
+  /** With `requireStable`: a transaction under way commits another one, so what counts is not known yet. */
+  readonly unstable?: boolean
 }
 
 export interface GroupMemberDescription {
@@ -183,6 +185,8 @@ export interface GroupPort {
       topics: readonly { topic: string; partitions: readonly number[] }[] | null
       memberId?: string | null
       memberEpoch?: number
+      /** Offsets that a transaction under way may replace are not told (KIP-447). */
+      requireStable?: boolean
     },
   ): Promise<readonly CommittedOffset[]>
   describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]>

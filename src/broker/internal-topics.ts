@@ -7,6 +7,9 @@ import { INTERNAL_CONTEXT } from './context.ts'
 import type { TopicPort } from './ports.ts'
 import { leaderEpochOf, type Partitions, type ServedPartition, withLog } from './topics/partitions.ts'
 
+export const CONSUMER_OFFSETS = '__consumer_offsets'
+export const TRANSACTION_STATE = '__transaction_state'
+
 export interface InternalTopicOptions {
   readonly name: string
   /** Partitions that the topic gets when it is made; afterwards the image says. */

@@ -1,5 +1,5 @@
 import type { IsolationLevel } from '../core/types.ts'
-import type { EpochEnd, Log, TimestampOffset } from '../storage/types.ts'
+import type { EpochEnd, Log, ProducerEntry, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
 import { checkLeaderEpoch } from './fetch/read-partition.ts'
 import type { OffsetPort, PartitionOffsets } from './ports.ts'
@@ -39,6 +39,10 @@ export class OffsetQueries implements OffsetPort {
   ): Promise<TimestampOffset | null> {
     const { log } = this.#find(context, topic, partition)
     return log.offsetForTimestamp(timestampMs, isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark)
+  }
+
+  producers(context: RequestContext, topic: string, partition: number): readonly ProducerEntry[] {
+    return [...this.#find(context, topic, partition).log.producers()]
   }
 
   /** As Kafka (KIP-734) without regard to isolation. A record that is not durable yet is waited for, not passed over. */

@@ -4,13 +4,15 @@ import type { Uuid } from '../core/uuid.ts'
 import type { ConfigChange } from '../metadata/config-plans.ts'
 import type { MetadataImage, TopicImage } from '../metadata/types.ts'
 import type { RecordHeader } from '../record/record.ts'
-import type { AbortedTransaction, EpochEnd, LogRead, TimestampOffset } from '../storage/types.ts'
+import type { AbortedTransaction, EpochEnd, LogRead, ProducerEntry, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
 import type { GroupPort } from './group-ports.ts'
 import type { SharePort } from './share-ports.ts'
+import type { TransactionPort, TransactionSupport } from './txn-ports.ts'
 
 export type * from './group-ports.ts'
 export type * from './share-ports.ts'
+export type * from './txn-ports.ts'
 
 /**
  * What the doors ask of the broker (DESIGN D1, section 4). Doors translate; every rule is behind these calls. Partition
@@ -26,6 +28,7 @@ export interface BrokerPorts {
   readonly producers: ProducerPort
   readonly groups: GroupPort
   readonly share: SharePort
+  readonly transactions: TransactionPort
 }
 
 // ---- cluster --------------------------------------------------------------------------------------------------------------
@@ -152,6 +155,8 @@ export interface ProduceRequest {
   readonly acks: Acks
   readonly timeoutMs: number
   readonly transactionalId: string | null
+  /** What the client of a transaction can take. Default `verify`. */
+  readonly support?: TransactionSupport
   readonly partitions: readonly ProducePartition[]
 }
 
@@ -234,6 +239,8 @@ export interface PartitionOffsets {
   readonly leaderEpoch: number
 }
 
+export type ProducerDescription = ProducerEntry
+
 export interface OffsetPort {
   bounds(context: RequestContext, topic: string, partition: number): PartitionOffsets
   /** First record at or after the time that a reader of this isolation can see; null when there is none. */
@@ -244,6 +251,8 @@ export interface OffsetPort {
     timestampMs: number,
     isolation: IsolationLevel,
   ): Promise<TimestampOffset | null>
+  /** The idempotent and transactional producers that a partition knows of. */
+  producers(context: RequestContext, topic: string, partition: number): readonly ProducerDescription[]
   ofMaxTimestamp(context: RequestContext, topic: string, partition: number): Promise<TimestampOffset | null>
   /** KIP-101; throws LEADER_EPOCH_FENCED and LEADER_EPOCH_UNKNOWN. */
   endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd

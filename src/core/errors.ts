@@ -96,6 +96,14 @@ export const ERRORS = {
   BATCH_TOO_LARGE: row(14, 10, 413, FINAL, 'an idempotent batch of {count} records exceeds the limit of {limit}'),
   PRODUCER_FENCED: row(50, 90, 409, FINAL, 'a newer session of this producer exists'),
   INVALID_TXN_STATE: row(51, 48, 409, FINAL, '{reason}'),
+  PRODUCER_ID_MAPPING: row(51, 49, 409, FINAL, 'producer id {producerId} does not belong to the transactional id'),
+  TRANSACTION_TIMEOUT_INVALID: row(1, 50, 400, FINAL, 'a transaction timeout of {timeoutMs} ms is outside 1..{max} ms'),
+  CONCURRENT_TRANSACTIONS: row(7, 51, 409, RETRY, 'the transaction of "{id}" before this one is still being ended'),
+  TRANSACTION_COORDINATOR_FENCED: row(50, 52, 409, FINAL, 'coordinator epoch {epoch} is over; the current one is {current}'),
+  TRANSACTIONAL_ID_NOT_AUTHORIZED: row(19, 53, 403, FINAL, 'the transactional id cannot be used so: {reason}'),
+  TRANSACTIONAL_ID_MISSING: row(51, 105, 404, FINAL, 'transactional id "{id}" does not exist'),
+  TRANSACTION_ABORTABLE: row(51, 120, 409, FINAL, '{topic}-{partition} is not part of the transaction, which can only be aborted'),
+  TRANSACTION_NOT_VERIFIED: row(7, 19, 503, RETRY, 'the transaction of the batch could not be looked up yet: {reason}'),
   TRANSACTION_TIMED_OUT: row(52, 47, 409, FINAL, 'the transaction timed out and was aborted'),
 
   // Groups
@@ -132,6 +140,9 @@ export const ERRORS = {
   COORDINATOR_LOADING: row(7, 14, 503, RETRY, 'the coordinator of "{group}" is still loading'),
   COORDINATOR_NOT_AVAILABLE: row(7, 15, 503, RETRY, 'there is no coordinator for "{group}"'),
   OFFSET_METADATA_TOO_LARGE: row(1, 12, 413, FINAL, 'offset metadata of {size} bytes exceeds {limit}'),
+  UNSTABLE_OFFSET_COMMIT: row(7, 88, 409, RETRY, 'an offset of group "{group}" waits for the end of a transaction'),
+  OPERATION_NOT_ATTEMPTED: row(7, 55, 409, FINAL, 'not attempted, because another part of the request is refused'),
+  INVALID_PATTERN: row(1, 128, 400, FINAL, '"{pattern}" is no regular expression'),
   GROUP_SUBSCRIBED_TO_TOPIC: row(16, 86, 409, FINAL, 'group "{group}" is subscribed to topic "{topic}"'),
 
   // Share groups

@@ -57,6 +57,11 @@ const FAILPOINTS = {
   'journal.noted': 'the note tells how many frames the journal has',
   'journal.note-removed': 'nothing says any more that the journal is in use, it is still there',
   'journal.removed': 'the journal is gone, the directory is not synced',
+  'txn.partitions-added': 'partitions are durably part of a transaction and hold nothing of it',
+  'txn.decided': 'the end of a transaction is decided, durably, and in no partition',
+  'txn.marker-written': 'the end of a transaction is durable in one partition',
+  'txn.markers-written': 'the end of a transaction is durable in every partition and the coordinator does not say so yet',
+  'txn.completed': 'a transaction is over, durably',
   'metadata.snapshot-written': 'the metadata snapshot is there, older ones are not removed',
 } as const
 

@@ -97,3 +97,12 @@ export function api<Request, Response>(definition: KafkaApi<Request, Response>):
 export function kafkaCode(error: MoonMQError | null): number {
   return error === null ? 0 : error.row.kafka
 }
+
+/** The same for versions whose clients know a producer that was fenced only by its epoch. */
+export function fencedCode(error: MoonMQError | null, version: number, knownSince: number): number {
+  const code = kafkaCode(error)
+  return code === PRODUCER_FENCED && version < knownSince ? INVALID_PRODUCER_EPOCH : code
+}
+
+const PRODUCER_FENCED = 90
+const INVALID_PRODUCER_EPOCH = 47

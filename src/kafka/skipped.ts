@@ -5,7 +5,6 @@ export interface SkippedApi {
   readonly reason: string
 }
 
-const TRANSACTIONS = 'transactions of Kafka clients are not in this version'
 const LOGIN = 'login and access rules are not in this version'
 const TOKENS = 'delegation tokens are not planned'
 const SETTINGS = 'feature levels and the list of resources with settings are not in this version'
@@ -22,8 +21,6 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(LOGIN, { 17: 'SaslHandshake', 29: 'DescribeAcls', 30: 'CreateAcls', 31: 'DeleteAcls', 36: 'SaslAuthenticate' }),
   ...skipped(LOGIN, { 48: 'DescribeClientQuotas', 49: 'AlterClientQuotas' }),
   ...skipped(LOGIN, { 50: 'DescribeUserScramCredentials', 51: 'AlterUserScramCredentials' }),
-  ...skipped(TRANSACTIONS, { 24: 'AddPartitionsToTxn', 25: 'AddOffsetsToTxn', 26: 'EndTxn', 28: 'TxnOffsetCommit' }),
-  ...skipped(TRANSACTIONS, { 61: 'DescribeProducers', 65: 'DescribeTransactions', 66: 'ListTransactions' }),
   ...skipped(SETTINGS, { 57: 'UpdateFeatures', 74: 'ListConfigResources' }),
   ...skipped('offsets of single partitions cannot be deleted in this version', { 47: 'OffsetDelete' }),
   ...skipped('there is one log folder', { 34: 'AlterReplicaLogDirs', 35: 'DescribeLogDirs' }),
@@ -33,7 +30,7 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),
   ...skipped(TELEMETRY, { 71: 'GetTelemetrySubscriptions', 72: 'PushTelemetry' }),
   ...skipped(STREAMS, { 88: 'StreamsGroupHeartbeat', 89: 'StreamsGroupDescribe', 93: 'StreamsGroupTopologyDescriptionUpdate' }),
-  ...skipped(INTERNAL, { 27: 'WriteTxnMarkers', 83: 'InitializeShareGroupState', 84: 'ReadShareGroupState' }),
+  ...skipped(INTERNAL, { 83: 'InitializeShareGroupState', 84: 'ReadShareGroupState' }),
   ...skipped(INTERNAL, { 85: 'WriteShareGroupState', 86: 'DeleteShareGroupState', 87: 'ReadShareGroupStateSummary' }),
 ].sort((left, right) => left.key - right.key)
 

@@ -7,7 +7,7 @@ import type { Machine } from './machine.ts'
 import { ManagedLogs } from './managed-logs.ts'
 
 export interface OpenBrokerDeps {
-  readonly machine: Pick<Machine, 'clock' | 'random' | 'offload' | 'loader'>
+  readonly machine: Pick<Machine, 'clock' | 'random' | 'offload' | 'loader' | 'failpoint'>
   readonly data: Data
   readonly codecs: Codecs
   readonly log: Logger
@@ -16,7 +16,7 @@ export interface OpenBrokerDeps {
 
 /** The broker over an open data folder. Its groups are not loaded yet. */
 export function openBroker({ machine, data, codecs, log, metrics }: OpenBrokerDeps, options: BrokerOptions): Promise<Broker> {
-  const { clock, random, offload, loader } = machine
+  const { clock, random, offload, loader, failpoint } = machine
   const logs = new ManagedLogs({ disk: data.logs, memory: data.memory.logs })
-  return Broker.open({ metadata: data.metadata, logs, codecs, offload, loader, clock, random, log, metrics }, options)
+  return Broker.open({ metadata: data.metadata, logs, codecs, offload, loader, clock, random, log, metrics, failpoint }, options)
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { decodeOffsetsRecord } from '../offsets/offset-records.ts'
 import { OffsetStore } from '../offsets/offset-store.ts'
+import type { PendingOffsets } from '../offsets/pending-offsets.ts'
 import { GroupEntry } from './group-entry.ts'
 import type { GroupKindRules, GroupMachine, ReadRecord, RestoredMachine } from './machine.ts'
 
@@ -15,6 +16,8 @@ export interface LoadDeps {
   readonly kinds: readonly GroupKindRules[]
   /** A group that has offsets and nothing else. */
   readonly bare: (group: string) => GroupMachine
+  /** Gets the offsets of transactions whose end was not read. */
+  readonly pending: PendingOffsets
 }
 
 /** The fold of one partition of `__consumer_offsets`. */
@@ -35,16 +38,34 @@ export class GroupFold {
     return this.#entries()
   }
 
-  add(key: Buffer, value: Buffer | null, timestampMs: number): void {
+  /** `producerId` is of the transaction that the record waits for the end of, or null. */
+  add(key: Buffer, value: Buffer | null, timestampMs: number, producerId: number | null): void {
     const decoded = decodeOffsetsRecord(key, value)
     if (decoded === null) return
     const { offsets, records } = this.#of(decoded.group)
+    const { pending } = this.#deps
+    if (decoded.kind === 'offset') {
+      const { group, topic, partition, value: offset } = decoded
+      if (producerId !== null) {
+        if (offset !== null) pending.add(producerId, group, { topic, partition, value: offset })
+        return
+      }
+      pending.overtake(group, topic, partition)
+    }
     if (decoded.kind === 'group') {
       const name = key.toString('latin1')
       if (decoded.record.value === null) records.delete(name)
       else records.set(name, { record: decoded.record, timestampMs })
     } else if (decoded.value === null) offsets.delete(decoded.topic, decoded.partition)
     else offsets.set(decoded.topic, decoded.partition, decoded.value)
+  }
+
+  ended(producerId: number, committed: boolean): void {
+    for (const [group, ended] of this.#deps.pending.end(producerId, committed)) {
+      if (!committed) continue
+      const { offsets } = this.#of(group)
+      for (const { topic, partition, value } of ended) offsets.set(topic, partition, value)
+    }
   }
 
   #of(group: string): Folded {
@@ -65,7 +86,7 @@ export class GroupFold {
   #entries(): GroupEntry[] {
     const entries: GroupEntry[] = []
     for (const [group, { offsets, records }] of this.#folded) {
-      if (records.size === 0 && offsets.size === 0) continue
+      if (records.size === 0 && offsets.size === 0 && !this.#deps.pending.has(group)) continue
       const { machine, stateChangedAtMs } = this.#restored(group, [...records.values()])
       const entry = new GroupEntry(machine, offsets, stateChangedAtMs)
       for (const key of records.keys()) entry.keys.add(key)

@@ -6,6 +6,7 @@ import type { RequestContext } from '../context.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
 import type { StoredOffset } from '../offsets/offset-store.ts'
 import type { CommitOffsets, CommittedOffset, GroupPort } from '../ports.ts'
+import type { ProducerIdentity } from '../txn-ports.ts'
 import type { GroupEntry } from './group-entry.ts'
 import type { GroupOptions } from './group-options.ts'
 import type { GroupShard } from './group-shard.ts'
@@ -29,7 +30,7 @@ export class GroupOffsets {
     try {
       const shard = await this.#table.writable(request.group, true)
       const entry = this.#committer(shard, request)
-      const outcomes = this.#store(shard, entry, request)
+      const outcomes = this.#store(shard, entry, request, null)
       if (request.durable) await shard.whenDurable(entry)
       return outcomes
     } catch (error) {
@@ -39,8 +40,38 @@ export class GroupOffsets {
     }
   }
 
+  /**
+   * Stores offsets that wait for the end of a transaction (KIP-447). `admit` is asked in the turn of the append: undefined lets it pass, a
+   * promise is waited for and asked again. Always durable when it resolves.
+   */
+  async commitPending(
+    _context: RequestContext,
+    producer: ProducerIdentity,
+    request: CommitOffsets,
+    admit: () => Promise<void> | undefined,
+  ): Promise<readonly (MoonMQError | null)[]> {
+    try {
+      for (;;) {
+        const shard = await this.#table.writable(request.group)
+        const admitted = admit()
+        if (admitted !== undefined) {
+          await admitted
+          continue
+        }
+        const entry = this.#committer(shard, request, true)
+        const outcomes = this.#store(shard, entry, request, producer)
+        await shard.whenDurable(entry)
+        return outcomes
+      }
+    } catch (error) {
+      const refusal = asMoonMQError(error)
+      if (refusal.code === 'INTERNAL') throw refusal
+      return request.offsets.map(() => refusal)
+    }
+  }
+
   /** The group that may store what the request says. Throws what refuses it. */
-  #committer(shard: GroupShard, request: CommitOffsets): GroupEntry {
+  #committer(shard: GroupShard, request: CommitOffsets, transactional = false): GroupEntry {
     const { group, generation, memberId, instanceId, offsets, understandsEpochs = true } = request
     const entry = shard.groups.get(group)
     if (entry === undefined) {
@@ -48,13 +79,17 @@ export class GroupOffsets {
         throw understandsEpochs ? new MoonMQError('GROUP_MISSING', { group }) : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
       return this.#table.create(shard, group)
     }
+    // A producer that says nothing of membership is fenced by its own epoch alone.
+    if (transactional && generation < 0 && memberId === '' && instanceId === null) return entry
     const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs }
     const refusal = entry.machine.refuseCommit(claim, this.#clock.monotonicMs())
-    if (refusal !== null) throw refusal
+    // What a member has read before a rebalance, its transaction may still commit.
+    const isTolerated = transactional && refusal?.code === 'REBALANCE_IN_PROGRESS'
+    if (refusal !== null && !isTolerated) throw refusal
     return entry
   }
 
-  #store(shard: GroupShard, entry: GroupEntry, request: CommitOffsets): (MoonMQError | null)[] {
+  #store(shard: GroupShard, entry: GroupEntry, request: CommitOffsets, producer: ProducerIdentity | null): (MoonMQError | null)[] {
     const nowMs = this.#clock.nowMs()
     const records: NewRecord[] = []
     const accepted: { topic: string; partition: number; value: StoredOffset }[] = []
@@ -74,9 +109,15 @@ export class GroupOffsets {
       accepted.push({ topic, partition, value: stored })
       return null
     })
-    if (records.length > 0) {
+    if (records.length > 0 && producer !== null) {
+      shard.appendPending(entry, records, producer)
+      for (const offset of accepted) shard.pending.add(producer.producerId, request.group, offset)
+    } else if (records.length > 0) {
       shard.append(entry, records)
-      for (const { topic, partition, value } of accepted) entry.offsets.set(topic, partition, value)
+      for (const { topic, partition, value } of accepted) {
+        entry.offsets.set(topic, partition, value)
+        shard.pending.overtake(request.group, topic, partition)
+      }
     }
     // A group that was made for a commit of which nothing was stored, and a member that was heard from.
     shard.settle(entry)
@@ -88,14 +129,19 @@ export class GroupOffsets {
     const pending = this.#table.ready(group, true).groups.get(group)
     // Nobody reads an offset that a power cut can take back, nor one older than what was stored before the question.
     if (pending !== undefined) await this.#table.ready(group, true).whenDurable(pending)
-    const entry = this.#table.ready(group, true).groups.get(group)
+    const shard = this.#table.ready(group, true)
+    const entry = shard.groups.get(group)
     if (entry === undefined && (memberId !== null || memberEpoch >= 0)) throw new MoonMQError('GROUP_MISSING', { group })
     const refusal = entry?.machine.refuseFetch?.(memberId, memberEpoch) ?? null
     if (refusal !== null) throw refusal
     const offsets = entry?.offsets
-    if (topics === null) return offsets?.entries() ?? []
-    return topics.flatMap(({ topic, partitions }) =>
+    const asked = topics?.flatMap(({ topic, partitions }) =>
       partitions.map((partition) => ({ topic, partition, value: offsets?.get(topic, partition) ?? null })),
+    )
+    const found = asked ?? offsets?.entries() ?? []
+    if (request.requireStable !== true || !shard.pending.has(group)) return found
+    return found.map((each) =>
+      shard.pending.isPending(group, each.topic, each.partition) ? { ...each, value: null, unstable: true } : each,
     )
   }
 }

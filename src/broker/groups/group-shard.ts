@@ -6,11 +6,13 @@ import type { Random } from '../../core/random.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
+import { buildEndTxnMarker, type EndTxnMarker } from '../../record/control.ts'
 import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
 import { CoordinatorShard, type ShardLoad, type ShardState } from '../coordination/coordinator-shard.ts'
 import { type HighWatermarkOf, lagOf } from '../offsets/lag.ts'
 import { offsetKey } from '../offsets/offset-records.ts'
 import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
+import { PendingOffsets } from '../offsets/pending-offsets.ts'
 import { ClassicGroup } from './classic-group.ts'
 import { type ClassicOptions, joinRefused } from './classic-types.ts'
 import { GroupEntry } from './group-entry.ts'
@@ -34,6 +36,7 @@ const TOMBSTONES_PER_BATCH = 1000
 /** The groups whose records live in one partition of `__consumer_offsets`. */
 export class GroupShard {
   readonly groups = new Map<string, GroupEntry>()
+  readonly pending = new PendingOffsets()
   readonly #deps: ShardDeps
   readonly #options: ClassicOptions
   readonly #shard: CoordinatorShard
@@ -66,11 +69,14 @@ export class GroupShard {
   }
 
   #load(): ShardLoad {
-    const fold = new GroupFold({ clock: this.#deps.clock, kinds: this.#deps.kinds, bare: (group) => this.#classic(group) })
+    const { clock, kinds } = this.#deps
+    const { pending } = this
+    pending.clear()
+    const fold = new GroupFold({ clock, kinds, bare: (group) => this.#classic(group), pending })
     let entries: readonly GroupEntry[] = []
     return {
-      record: (key, value, timestampMs) => fold.add(key, value, timestampMs),
-      ended() {},
+      record: (key, value, timestampMs, transaction) => fold.add(key, value, timestampMs, transaction?.producerId ?? null),
+      ended: (producerId, committed) => fold.ended(producerId, committed),
       async prepare() {
         entries = await fold.finish()
       },
@@ -122,6 +128,36 @@ export class GroupShard {
     entry.endOffset = this.#shard.append(entry.group, records)
   }
 
+  /** Appends offsets that wait for the end of a producer's transaction. Throws like `append`. */
+  appendPending(entry: GroupEntry, records: readonly NewRecord[], producer: { producerId: number; producerEpoch: number }): void {
+    entry.endOffset = this.#shard.append(entry.group, records, { ...producer, transactional: true })
+  }
+
+  /** Appends the end of a transaction: what waited for it counts, or is forgotten. Durable when it resolves. Throws like `append`. */
+  async endTransaction(marker: EndTxnMarker): Promise<void> {
+    const name = `the transaction of producer ${marker.producerId}`
+    await this.#shard.whenWritable()
+    this.checkReady(name)
+    const endOffset = this.#shard.appendBatch(name, buildEndTxnMarker(marker))
+    for (const [group, ended] of this.pending.end(marker.producerId, marker.commit)) {
+      const entry = this.groups.get(group)
+      if (entry === undefined) continue
+      entry.endOffset = endOffset
+      if (marker.commit) this.#count(entry, ended)
+      this.settle(entry)
+    }
+    await this.#shard.whenDurable(name, endOffset)
+  }
+
+  /** Not where the topic was deleted meanwhile: a start does not find such offsets either. */
+  #count(entry: GroupEntry, offsets: readonly OffsetEntry[]): void {
+    const { topics } = this.#deps.image()
+    for (const { topic, partition, value } of offsets) {
+      const id = topics.get(topic)?.id
+      if (id !== undefined && (value.topicId === ZERO_UUID || value.topicId === id)) entry.offsets.set(topic, partition, value)
+    }
+  }
+
   /** Appends what tells of the group itself. Throws like `append`. */
   store(entry: GroupEntry, pairs: readonly StoredPair[]): void {
     if (pairs.length === 0) return
@@ -156,29 +192,39 @@ export class GroupShard {
 
   /** Tombstones for these offsets; a group of which nothing is left goes too. Never throws: a failed shard finds them again. */
   deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string): void {
-    const nowMs = this.#deps.clock.nowMs()
     try {
-      for (let from = 0; from < offsets.length; from += TOMBSTONES_PER_BATCH) {
-        const part = offsets.slice(from, from + TOMBSTONES_PER_BATCH)
-        this.append(
-          entry,
-          part.map(({ topic, partition }) => ({ key: offsetKey(entry.group, topic, partition), value: null, timestampMs: nowMs })),
-        )
-        for (const { topic, partition } of part) entry.offsets.delete(topic, partition)
-      }
+      this.#bury(entry, offsets)
       if (offsets.length > 0) {
         const fields = { group: entry.group, offsets: offsets.length }
         this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, fields)
       }
-      if (entry.offsets.size === 0 && entry.machine.isVacant) this.remove(entry, reason)
+      if (entry.offsets.size === 0 && entry.machine.isVacant && !this.pending.has(entry.group)) this.remove(entry, reason)
     } catch (error) {
       // The shard has failed; it finds the same offsets again when it loads.
       this.#deps.log.warn('group.offsets_not_deleted', `offsets of group "${entry.group}" stay for now: ${asMoonMQError(error).message}`)
     }
   }
 
+  #bury(entry: GroupEntry, offsets: readonly OffsetEntry[]): void {
+    const timestampMs = this.#deps.clock.nowMs()
+    for (let from = 0; from < offsets.length; from += TOMBSTONES_PER_BATCH) {
+      const part = offsets.slice(from, from + TOMBSTONES_PER_BATCH)
+      this.append(
+        entry,
+        part.map(({ topic, partition }) => ({ key: offsetKey(entry.group, topic, partition), value: null, timestampMs })),
+      )
+      for (const { topic, partition } of part) {
+        entry.offsets.delete(topic, partition)
+        this.pending.overtake(entry.group, topic, partition)
+      }
+    }
+  }
+
   /** Ends a group that has no members and no offsets. Throws like `append`. */
   remove(entry: GroupEntry, reason: string): void {
+    // Offsets that wait for a transaction must not come back with its end.
+    const waiting = this.pending.ofGroup(entry.group)
+    if (waiting.length > 0) this.#bury(entry, waiting)
     this.store(entry, entry.tombstones())
     entry.machine.kill(reason)
     this.groups.delete(entry.group)
@@ -201,7 +247,7 @@ export class GroupShard {
     }
     if (this.state !== 'ready') return
     if (entry.machine.state === 'Dead') entry.disarm()
-    else if (entry.forgettable) {
+    else if (entry.forgettable && !this.pending.has(entry.group)) {
       entry.disarm()
       this.groups.delete(entry.group)
     } else entry.arm(this.#deps.clock, () => this.#tick(entry))
@@ -268,6 +314,7 @@ export class GroupShard {
   #drop(): void {
     const entries = [...this.groups.values()]
     this.groups.clear()
+    this.pending.clear()
     for (const entry of entries) {
       entry.disarm()
       entry.offsets.watch(null)

@@ -1,12 +1,16 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { coordinatorPartition } from '../../core/hash.ts'
 import type { Loader } from '../../core/loader.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { Random } from '../../core/random.ts'
 import type { Resource } from '../../core/types.ts'
 import type { Metadata } from '../../metadata/types.ts'
+import type { EndTxnMarker } from '../../record/control.ts'
 import type { RequestContext } from '../context.ts'
 import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
+import { CONSUMER_OFFSETS } from '../internal-topics.ts'
 import type { HighWatermarkOf } from '../offsets/lag.ts'
 import type {
   CommitOffsets,
@@ -23,6 +27,7 @@ import type {
   SyncGroup,
 } from '../ports.ts'
 import type { GroupSettings } from '../settings.ts'
+import type { PendingCommits } from '../txn/pending-commits.ts'
 import { classicKind } from './classic-kind.ts'
 import { ClassicService } from './classic-service.ts'
 import { consumerKind } from './consumer/consumer-kind.ts'
@@ -54,7 +59,7 @@ export interface GroupDeps {
  * Coordinates every group of this broker (DESIGN D9). The machines decide; the shards store; the services between them say what of a
  * request is refused before its machine is asked, and what is answered when.
  */
-export class GroupCoordinator implements GroupPort, Resource {
+export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
   /** For kinds of groups whose rules are elsewhere. */
   readonly table: GroupTable
   readonly #nodeId: number
@@ -127,6 +132,20 @@ export class GroupCoordinator implements GroupPort, Resource {
 
   committed(context: RequestContext, request: Parameters<GroupPort['committed']>[1]): Promise<readonly CommittedOffset[]> {
     return this.#offsets.committed(context, request)
+  }
+
+  partitionOf(group: string): number {
+    return coordinatorPartition(group, this.table.shards.length)
+  }
+
+  commitPending(...request: Parameters<PendingCommits['commitPending']>): ReturnType<PendingCommits['commitPending']> {
+    return this.#offsets.commitPending(...request)
+  }
+
+  async endTransaction(partition: number, marker: EndTxnMarker): Promise<void> {
+    const shard = this.table.shards[partition]
+    if (shard === undefined) throw new MoonMQError('PARTITION_MISSING', { topic: CONSUMER_OFFSETS, partition })
+    await shard.endTransaction(marker)
   }
 
   describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]> {

@@ -3,12 +3,12 @@ import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { CheckedRecords } from '../../core/offload.ts'
 import { NO_TIMESTAMP } from '../../core/types.ts'
-import { type BatchHeader, hasProducer, readBatchHeader } from '../../record/batch.ts'
+import { type BatchHeader, hasProducer, isTransactional, readBatchHeader } from '../../record/batch.ts'
 import type { Inflater } from '../../record/inflater.ts'
 import { checkSequence } from '../../storage/producer-state.ts'
-import type { Log } from '../../storage/types.ts'
+import type { Log, ProducerEntry } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { Acks, ProducePartition, ProducePort, ProduceRequest, ProduceTicket } from '../ports.ts'
+import type { Acks, ProducePartition, ProducePort, ProduceRequest, ProduceTicket, TransactionOwner, TransactionSupport } from '../ports.ts'
 import { leaderEpochOf, type Partitions, type ServedPartition } from '../topics/partitions.ts'
 import type { TopicSettings } from '../topics/topic-settings.ts'
 import { Deadlines, failedOutcome, Ticket } from './ticket.ts'
@@ -17,11 +17,18 @@ import { checkHeader, checkOptions, settleBatch, trustedRecords } from './valida
 /** Of one request, before others get their turn. */
 const PARTITIONS_PER_TURN = 1000
 
+/** Who says whether a transactional batch may be appended; the transaction coordinator. */
+export interface AppendGuard {
+  /** Undefined lets it pass in this turn; a promise is to be waited for, and then this asked again. Throws what refuses it. */
+  admit(batch: TransactionOwner & { topic: string; partition: number; support: TransactionSupport }): Promise<void> | undefined
+}
+
 export interface ProduceDeps {
   readonly partitions: Partitions
   readonly inflater: Inflater
   readonly clock: Clock
   readonly metrics: Metrics
+  readonly transactions: AppendGuard
 }
 
 export interface ProduceOptions {
@@ -47,6 +54,7 @@ export class ProduceService implements ProducePort {
   readonly #inflater: Inflater
   readonly #clock: Clock
   readonly #metrics: Metrics
+  readonly #transactions: AppendGuard
   readonly #options: ProduceOptions
   readonly #deadlines: Deadlines
   /** In the order of arrival, so requests of one connection keep theirs. */
@@ -58,6 +66,7 @@ export class ProduceService implements ProducePort {
     this.#inflater = deps.inflater
     this.#clock = deps.clock
     this.#metrics = deps.metrics
+    this.#transactions = deps.transactions
     this.#options = options
     this.#deadlines = new Deadlines(deps.clock)
   }
@@ -69,11 +78,6 @@ export class ProduceService implements ProducePort {
 
   append(context: RequestContext, request: ProduceRequest): ProduceTicket | Promise<ProduceTicket> {
     const ticket = new Ticket(this.#deadlines, request.timeoutMs)
-    if (request.transactionalId !== null) {
-      const error = new MoonMQError('INVALID_REQUEST', { reason: 'transactional ids are not in this version of MoonMQ' })
-      for (let i = 0; i < request.partitions.length; i++) this.#refuse(ticket, error)
-      return ticket
-    }
     if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.size > 0) {
       return this.#room(ticket).then(async (inTime) => {
         const appended = inTime ? await this.#appendFrom(context, request, ticket, 0) : this.#refuseFrom(request, ticket, 0)
@@ -140,12 +144,22 @@ export class ProduceService implements ProducePort {
         }
         const { settings } = served.topic
         const header = checkHeader(one.batch, settings)
+        const admitted = this.#lookUp(request, one, header)
+        if (admitted !== undefined) {
+          return admitted.then(
+            () => this.#appendFrom(context, request, ticket, index),
+            (error: unknown) => {
+              this.#refuse(ticket, error)
+              return this.#appendFrom(context, request, ticket, index + 1)
+            },
+          )
+        }
         const checked = this.#check(one.batch, header, settings)
         if (checked instanceof Promise) {
           return checked.then(
             (known) => {
               const found = { header, checked: known, keyed: settings.isCompacted, compression: settings.compression }
-              const isDone = this.#finish(context, one, acks, found, ticket)
+              const isDone = this.#finish(context, request, one, found, ticket)
               return this.#appendFrom(context, request, ticket, isDone ? index + 1 : index)
             },
             (error: unknown) => {
@@ -162,6 +176,17 @@ export class ProduceService implements ProducePort {
     return ticket
   }
 
+  /** Only the batches of transactions are looked up. Undefined: it may be appended in this turn. Throws what refuses it. */
+  #lookUp(request: ProduceRequest, { topic, partition }: ProducePartition, header: BatchHeader): Promise<void> | undefined {
+    if (!isTransactional(header)) return undefined
+    const { transactionalId, support = 'verify' } = request
+    if (transactionalId === null) {
+      throw new MoonMQError('TRANSACTIONAL_ID_NOT_AUTHORIZED', { reason: 'the request names none' })
+    }
+    const { producerId, producerEpoch } = header
+    return this.#transactions.admit({ transactionalId, producerId, producerEpoch, topic, partition, support })
+  }
+
   #check(batch: Buffer, header: BatchHeader, settings: TopicSettings): CheckedRecords | Promise<CheckedRecords> {
     const options = checkOptions(header, settings, this.#inflater.limitFor(settings.log.maxMessageBytes))
     return trustedRecords(header, settings, options) ?? this.#inflater.check(batch, header, options)
@@ -172,10 +197,12 @@ export class ProduceService implements ProducePort {
    * then: the batch must be checked again. Any other change of settings came while the batch was being stored already, and does not hold
    * it up: settings that change faster than a batch is inflated would hold it up for ever.
    */
-  #finish(context: RequestContext, one: ProducePartition, acks: Acks, found: CheckedBatch, ticket: Ticket): boolean {
+  #finish(context: RequestContext, request: ProduceRequest, one: ProducePartition, found: CheckedBatch, ticket: Ticket): boolean {
+    const { acks } = request
     try {
       const served = this.#target(context, one, acks)
       if (served.topic.settings.isCompacted && !found.keyed) return false
+      if (this.#lookUp(request, one, found.header) !== undefined) return false
       this.#commit(served, one.batch, acks, found, ticket)
     } catch (error) {
       this.#refuse(ticket, error)
@@ -198,7 +225,9 @@ export class ProduceService implements ProducePort {
     const { log, topic } = served
     const { batch, header } = settleBatch(sent, found, topic.settings, this.#clock.nowMs())
     if (hasProducer(header)) {
-      const original = checkSequence(log.producer(header.producerId), header)
+      const producer = log.producer(header.producerId)
+      checkMembership(producer, header)
+      const original = checkSequence(producer, header)
       if (original !== null) {
         topic.counters.duplicates.add()
         // The original may still be on its way to the disk: its resend is answered when it is there, not before (DESIGN section 4).
@@ -301,4 +330,11 @@ export class ProduceService implements ProducePort {
     for (const go of this.#waitingForRoom) go()
     this.#waitingForRoom.clear()
   }
+}
+
+/** A producer within a transaction appends nothing outside of it. Throws INVALID_TXN_STATE. */
+function checkMembership(producer: ProducerEntry | undefined, header: BatchHeader): void {
+  if (producer === undefined || producer.currentTxnFirstOffset < 0 || isTransactional(header)) return
+  const reason = `producer ${header.producerId} has a transaction open and sends a batch outside of it`
+  throw new MoonMQError('INVALID_TXN_STATE', { reason })
 }

@@ -10,6 +10,7 @@ import {
   checkNewBatch,
   codecOf,
   computeBatchCrc,
+  hasProducer,
   isControl,
   isTransactional,
   MAGIC,
@@ -47,7 +48,7 @@ function checkEnvelope(batch: Buffer, settings: TopicSettings): void {
 
 /**
  * The header of a batch from a producer, after everything that can be told without its records. Throws RECORD_TOO_LARGE,
- * CORRUPT_BATCH, INVALID_RECORD, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP, INVALID_TXN_STATE.
+ * CORRUPT_BATCH, INVALID_RECORD, UNSUPPORTED_COMPRESSION, INVALID_TIMESTAMP.
  */
 export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader {
   checkEnvelope(batch, settings)
@@ -62,9 +63,7 @@ export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader
   if (header.baseOffset !== 0) throw invalid(`the base offset of a new batch is 0, not ${header.baseOffset}`)
   if ((header.attributes & ~KNOWN_ATTRIBUTES) !== 0) throw invalid(`unknown attribute bits 0x${(header.attributes & 0xffff).toString(16)}`)
   if (isControl(header)) throw invalid('control batches are written by the broker alone')
-  if (isTransactional(header)) {
-    throw new MoonMQError('INVALID_TXN_STATE', { reason: 'transactions are not in this version of MoonMQ; send non-transactional batches' })
-  }
+  if (isTransactional(header) && !hasProducer(header)) throw invalid('a transactional batch needs a producer id')
   if ((header.attributes & ATTRIBUTE.logAppendTime) !== 0) {
     throw new MoonMQError('INVALID_TIMESTAMP', { timestamp: header.maxTimestampMs, reason: 'a producer cannot set log append time' })
   }

@@ -5,7 +5,7 @@
  * Produce may be appended while this one becomes durable.
  */
 
-import type { Acks, ProduceOutcome, ProducePartition, ProduceTicket } from '../../broker/ports.ts'
+import type { Acks, ProduceOutcome, ProducePartition, ProduceTicket, TransactionSupport } from '../../broker/ports.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ProduceRequest, ProduceResponse } from '../../schema/types.generated.ts'
@@ -17,23 +17,24 @@ type Refusals = readonly (MoonMQError | null)[]
 
 const TOPIC_IDS_SINCE = 13
 const FIRST_ANSWERED = 3
+/** TRANSACTION_ABORTABLE is known, and partitions join a transaction by being written to (KIP-890). */
+const ABORTABLE_SINCE = 11
+const ADDS_SINCE = 12
 
 export const produce = api<ProduceRequest, ProduceResponse>({
   key: 0,
   name: 'Produce',
   versions: [FIRST_ANSWERED, 13],
   offeredFrom: 0,
-  omissions: [
-    'Versions 0 to 2 are offered, since old librdkafka looks for them, and close the connection.',
-    'Transactional batches are refused in this version.',
-  ],
+  omissions: ['Versions 0 to 2 are offered, since old librdkafka looks for them, and close the connection.'],
   handle(call, request) {
     const acks = acksOf(request.acks)
     if (acks === null) throw new MoonMQError('INVALID_ACKS', { acks: request.acks })
     const partitions: ProducePartition[] = []
     const refusals = collect(call, request, partitions)
     const { timeoutMs, transactionalId } = request
-    const ticket = call.broker.produce.append(call.context, { acks, timeoutMs, transactionalId, partitions })
+    const support = supportOf(call.version)
+    const ticket = call.broker.produce.append(call.context, { acks, timeoutMs, transactionalId, support, partitions })
     if (ticket instanceof Promise) return ticket.then((appended) => answer(request, acks, refusals, appended))
     return answer(request, acks, refusals, ticket)
   },
@@ -46,6 +47,11 @@ export const produce = api<ProduceRequest, ProduceResponse>({
     )
   },
 })
+
+function supportOf(version: number): TransactionSupport {
+  if (version >= ADDS_SINCE) return 'add'
+  return version >= ABORTABLE_SINCE ? 'abortable' : 'verify'
+}
 
 function acksOf(acks: number): Acks | null {
   if (acks === -1) return 'all'

@@ -1,7 +1,7 @@
 /**
  * OffsetFetch: what groups have committed; one group up to version 7, several from 8 (KIP-709), topics by id from 10. A null list of topics
- * asks for all of them, an empty one for none (trap: null is not empty). What is answered is durable, so `requireStable` (KIP-447)
- * holds by itself while there are no transactional commits.
+ * asks for all of them, an empty one for none (trap: null is not empty). With `requireStable` (KIP-447) an offset that an open transaction
+ * commits anew is answered UNSTABLE_OFFSET_COMMIT, and the client asks again.
  */
 import type { CommittedOffset } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
@@ -27,7 +27,7 @@ export const offsetFetch = api<OffsetFetchRequest, OffsetFetchResponse>({
   omissions: [],
   async handle(call, request) {
     if (call.version < GROUPS_SINCE) return await answerOne(call, request)
-    const groups = await Promise.all(request.groups.map((group) => answerGroup(call, group)))
+    const groups = await Promise.all(request.groups.map((group) => answerGroup(call, group, request.requireStable)))
     return { throttleTimeMs: 0, groups }
   },
   refuse: (error, request, call) =>
@@ -37,10 +37,15 @@ export const offsetFetch = api<OffsetFetchRequest, OffsetFetchResponse>({
 })
 
 async function answerOne(call: KafkaCall, request: OffsetFetchRequest): Promise<Input<OffsetFetchResponse>> {
+  const { requireStable } = request
   const topics = request.topics?.map(({ name, partitionIndexes }) => ({ topic: name, partitions: partitionIndexes })) ?? null
-  const found = await outcome(() => call.broker.groups.committed(call.context, { group: request.groupId, topics }))
+  const found = await outcome(() => call.broker.groups.committed(call.context, { group: request.groupId, topics, requireStable }))
   if (found instanceof MoonMQError) return refuseOne(call.version, request.topics, found)
-  return { throttleTimeMs: 0, topics: byTopic(found).map(({ topic, partitions }) => ({ name: topic, partitions })), errorCode: 0 }
+  return {
+    throttleTimeMs: 0,
+    topics: byTopic(request.groupId, found).map(({ topic, partitions }) => ({ name: topic, partitions })),
+    errorCode: 0,
+  }
 }
 
 /** Version 1 has no place for the error of the group but its partitions. */
@@ -56,7 +61,7 @@ function refuseOne(version: number, topics: AskedTopics, error: MoonMQError): In
   }
 }
 
-async function answerGroup(call: KafkaCall, group: Group): Promise<GroupAnswer> {
+async function answerGroup(call: KafkaCall, group: Group, requireStable: boolean): Promise<GroupAnswer> {
   const { groupId } = group
   const byId = call.version >= TOPIC_IDS_SINCE
   const { topics } = call.broker
@@ -68,10 +73,11 @@ async function answerGroup(call: KafkaCall, group: Group): Promise<GroupAnswer> 
       topics: known,
       memberEpoch: group.memberEpoch,
       memberId: group.memberId,
+      requireStable,
     }),
   )
   if (found instanceof MoonMQError) return { groupId, topics: [], errorCode: kafkaCode(found) }
-  const answers = byTopic(found).flatMap(({ topic, partitions }) => {
+  const answers = byTopic(groupId, found).flatMap(({ topic, partitions }) => {
     const topicId = topics.find(topic)?.id
     // Every topic of a group was there when it committed; one without an id is gone since.
     return byId && topicId === undefined ? [] : [{ name: topic, ...(topicId === undefined ? {} : { topicId }), partitions }]
@@ -86,9 +92,9 @@ async function answerGroup(call: KafkaCall, group: Group): Promise<GroupAnswer> 
 }
 
 /** Neighbours of one topic together: the broker keeps the order of the question. */
-function byTopic(offsets: readonly CommittedOffset[]): { topic: string; partitions: PartitionAnswer[] }[] {
+function byTopic(group: string, offsets: readonly CommittedOffset[]): { topic: string; partitions: PartitionAnswer[] }[] {
   const topics: { topic: string; partitions: PartitionAnswer[] }[] = []
-  for (const { topic, partition, value } of offsets) {
+  for (const { topic, partition, value, unstable } of offsets) {
     let last = topics.at(-1)
     if (last?.topic !== topic) {
       last = { topic, partitions: [] }
@@ -96,7 +102,7 @@ function byTopic(offsets: readonly CommittedOffset[]): { topic: string; partitio
     }
     last.partitions.push(
       value === null
-        ? nothing(partition, null)
+        ? nothing(partition, unstable === true ? new MoonMQError('UNSTABLE_OFFSET_COMMIT', { group }) : null)
         : {
             partitionIndex: partition,
             committedOffset: value.offset,

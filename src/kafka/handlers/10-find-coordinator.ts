@@ -1,4 +1,4 @@
-/** FindCoordinator: which broker coordinates a group or a share partition, one key up to version 3, several from 4 (KIP-699). On one broker: itself. */
+/** FindCoordinator: which broker coordinates a group, a transactional id or a share partition, one key up to version 3, several from 4 (KIP-699). */
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
@@ -9,6 +9,7 @@ import { api, type KafkaCall } from '../handler.ts'
 type Coordinator = Omit<Input<FindCoordinatorResponse['coordinators'][number]>, 'key'>
 
 const GROUP = 0
+const TRANSACTION = 1
 /** A share partition: group, topic id and partition, with colons between them. */
 const SHARE = 2
 const SHARE_KEY = /^.+:[A-Za-z0-9_-]{22}:\d{1,10}$/s
@@ -18,7 +19,7 @@ export const findCoordinator = api<FindCoordinatorRequest, FindCoordinatorRespon
   key: 10,
   name: 'FindCoordinator',
   versions: [0, 6],
-  omissions: ['Coordinators of transactions are refused with INVALID_REQUEST in this version.'],
+  omissions: [],
   async handle(call, request) {
     if (call.version < KEYS_SINCE) return { throttleTimeMs: 0, ...(await coordinatorOf(call, request.keyType, request.key)) }
     const answer = async (key: string) => ({ key, ...(await coordinatorOf(call, request.keyType, key)) })
@@ -35,10 +36,11 @@ async function coordinatorOf(call: KafkaCall, keyType: number, key: string): Pro
     if (keyType === SHARE && !SHARE_KEY.test(key)) {
       throw new MoonMQError('INVALID_REQUEST', { reason: 'the key of a share coordinator is GROUP:TOPIC_ID:PARTITION' })
     }
-    if (keyType !== GROUP && keyType !== SHARE) {
+    if (keyType !== GROUP && keyType !== TRANSACTION && keyType !== SHARE) {
       throw new MoonMQError('INVALID_REQUEST', { reason: `coordinators of key type ${keyType} are not in this version of MoonMQ` })
     }
-    const nodeId = await call.broker.groups.coordinator(key)
+    const { groups, transactions } = call.broker
+    const nodeId = await (keyType === TRANSACTION ? transactions : groups).coordinator(key)
     const broker = brokersFor(call).find((each) => each.nodeId === nodeId)
     if (broker === undefined) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: key })
     return broker

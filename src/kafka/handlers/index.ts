@@ -18,12 +18,20 @@ import { deleteTopics } from './20-delete-topics.ts'
 import { deleteRecords } from './21-delete-records.ts'
 import { initProducerId } from './22-init-producer-id.ts'
 import { offsetForLeaderEpoch } from './23-offset-for-leader-epoch.ts'
+import { addPartitionsToTxn } from './24-add-partitions-to-txn.ts'
+import { addOffsetsToTxn } from './25-add-offsets-to-txn.ts'
+import { endTxn } from './26-end-txn.ts'
+import { writeTxnMarkers } from './27-write-txn-markers.ts'
+import { txnOffsetCommit } from './28-txn-offset-commit.ts'
 import { describeConfigs } from './32-describe-configs.ts'
 import { alterConfigs } from './33-alter-configs.ts'
 import { createPartitions } from './37-create-partitions.ts'
 import { deleteGroups } from './42-delete-groups.ts'
 import { incrementalAlterConfigs } from './44-incremental-alter-configs.ts'
 import { describeCluster } from './60-describe-cluster.ts'
+import { describeProducers } from './61-describe-producers.ts'
+import { describeTransactions } from './65-describe-transactions.ts'
+import { listTransactions } from './66-list-transactions.ts'
 import { consumerGroupHeartbeat } from './68-consumer-group-heartbeat.ts'
 import { consumerGroupDescribe } from './69-consumer-group-describe.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
@@ -56,12 +64,20 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   deleteRecords,
   initProducerId,
   offsetForLeaderEpoch,
+  addPartitionsToTxn,
+  addOffsetsToTxn,
+  endTxn,
+  writeTxnMarkers,
+  txnOffsetCommit,
   describeConfigs,
   alterConfigs,
   createPartitions,
   deleteGroups,
   incrementalAlterConfigs,
   describeCluster,
+  describeProducers,
+  describeTransactions,
+  listTransactions,
   consumerGroupHeartbeat,
   consumerGroupDescribe,
   describeTopicPartitions,

@@ -39,7 +39,11 @@ const DAMAGE: readonly [string, ErrorCode, () => Buffer][] = [
   ['a delete horizon', 'INVALID_RECORD', () => sealed((b) => b.writeInt16BE(0x40, AT.attributes))],
   ['a codec that does not exist', 'UNSUPPORTED_COMPRESSION', () => sealed((b) => b.writeInt16BE(6, AT.attributes))],
   ['log append time', 'INVALID_TIMESTAMP', () => sealed((b) => b.writeInt16BE(8, AT.attributes))],
-  ['a transaction', 'INVALID_TXN_STATE', () => batchOf(1, { transactional: true, producerId: 1, producerEpoch: 0, baseSequence: 0 })],
+  [
+    'a transaction without a name',
+    'TRANSACTIONAL_ID_NOT_AUTHORIZED',
+    () => batchOf(1, { transactional: true, producerId: 1, producerEpoch: 0, baseSequence: 0 }),
+  ],
   ['a producer without a sequence', 'INVALID_RECORD', () => batchOf(1, { producerId: 1, producerEpoch: 0 })],
   ['a time beyond 2^53', 'INVALID_TIMESTAMP', () => sealed((b) => b.writeBigInt64BE(2n ** 60n, AT.maxTimestamp))],
   ['a time two hours ahead', 'INVALID_TIMESTAMP', () => batchOf(1, { timestampMs: NOW_MS + 7_200_000 })],
@@ -124,15 +128,18 @@ describe('produce: what is refused', () => {
     assert.equal((await produceOne(broker, '__consumer_offsets', 0, batchOf(1))).error?.code, 'TOPIC_FORBIDDEN')
   })
 
-  it('a transactional id, for every partition of the request', async () => {
+  it('a batch of a transaction that nobody began', async () => {
     const { broker } = await fakeBroker()
     await createTopic(broker, 'orders', 2)
-    const partitions = [0, 1].map((partition) => ({ topic: 'orders', partition, batch: batchOf(1) }))
-    const ticket = await broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 1, transactionalId: 'tx', partitions })
-    assert.deepEqual(
-      (await ticket.settled()).map((each) => each.error?.code),
-      ['INVALID_REQUEST', 'INVALID_REQUEST'],
-    )
+    const ask = async () => {
+      const options = { transactional: true, producerId: 1, producerEpoch: 0, baseSequence: 0 }
+      const partitions = [0, 1].map((partition) => ({ topic: 'orders', partition, batch: batchOf(1, options) }))
+      const ticket = await broker.produce.append(contextOf(), { acks: 'all', timeoutMs: 1, transactionalId: 'tx', partitions })
+      return (await ticket.settled()).map((each) => each.error?.code)
+    }
+    assert.deepEqual(await ask(), ['TRANSACTION_NOT_VERIFIED', 'TRANSACTION_NOT_VERIFIED'], 'nothing was read yet')
+    await broker.loadGroups()
+    assert.deepEqual(await ask(), ['PRODUCER_ID_MAPPING', 'PRODUCER_ID_MAPPING'])
   })
 
   it('records without a key in a compacted topic', async () => {

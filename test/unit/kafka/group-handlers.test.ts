@@ -250,7 +250,7 @@ test('OffsetFetch 10: an id that no topic has is refused for its partitions only
 })
 
 for (let version = 0; version <= 6; version++) {
-  test(`FindCoordinator ${version}: this broker, as the client reaches it; not for transactions`, async () => {
+  test(`FindCoordinator ${version}: this broker, as the client reaches it; not for what is no coordinator`, async () => {
     const wire = await open()
     const fields = (keyType: number) =>
       version >= 4 ? { coordinatorKeys: ['g', 'h'], keyType } : { key: 'g', ...(version >= 1 ? { keyType } : {}) }
@@ -259,7 +259,7 @@ for (let version = 0; version <= 6; version++) {
     assert.equal(found.length, version >= 4 ? 2 : 1)
     for (const each of found) assert.deepEqual([each.errorCode, each.nodeId, each.host, each.port], [0, 0, 'moon.example', 9092])
     if (version === 0) return
-    const refused = await wire.ask('FindCoordinator', version, fields(1))
+    const refused = await wire.ask('FindCoordinator', version, fields(9))
     assert.equal(version >= 4 ? refused.coordinators[0]?.errorCode : refused.errorCode, 42)
   })
 
