@@ -185,6 +185,7 @@ const OWN: readonly KafkaSetting[] = [
     { min: 0 },
     'Most fetch sessions of Kafka clients; a client without one names all its partitions in each fetch.',
   ),
+  row('node.id', 'int', 0, '', { min: 0 }, 'Id of this broker. A data folder belongs to one: it cannot change later.'),
   row('num.partitions', 'int', 1, '', { min: 1, max: 100_000 }, 'Partitions of a topic that is created without a number.'),
   row('offset.metadata.max.bytes', 'int', 4096, 'bytes', { min: 0 }, 'Largest note that may come with a committed offset.'),
   row(

@@ -34,7 +34,6 @@ export interface ServerDeps {
   readonly scrape: () => Promise<string>
 }
 
-const NODE_ID = 0
 /** Files of logs that are open at once, where the descriptor limit allows. */
 const MAX_OPEN_FILES = 32_768
 
@@ -89,7 +88,7 @@ export class BrokerServer implements Resource {
       { machine, log, metrics, codecs, onFatal },
       {
         folder: dataFolder(settings),
-        nodeId: NODE_ID,
+        nodeId: new BrokerSettings(settings.kafka).number('node.id'),
         kafka: settings.kafka,
         groupCommit: settings.server.groupCommit,
         maxOpenFiles: openFiles(machine),
@@ -203,7 +202,12 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const kafka = new BrokerSettings(settings.kafka)
   const broker = await openBroker(
     { machine, data, codecs, log, metrics },
-    { nodeId: NODE_ID, settings: settings.kafka, defaultBackend: settings.server.storageBackend, dlqSuffix: settings.server.dlq.suffix },
+    {
+      nodeId: kafka.number('node.id'),
+      settings: settings.kafka,
+      defaultBackend: settings.server.storageBackend,
+      dlqSuffix: settings.server.dlq.suffix,
+    },
   )
   undo.push(() => broker.close())
   const kafkaDoor = new KafkaDoor(
@@ -243,7 +247,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   }
   const background = new Background({ clock, log, metrics })
   undo.push(() => background.close())
-  startCompaction({ data, background, clock, log, metrics }, { nodeId: NODE_ID, kafka: settings.kafka })
+  startCompaction({ data, background, clock, log, metrics }, { nodeId: kafka.number('node.id'), kafka: settings.kafka })
   const firstTaskMs = kafka.number('log.initial.task.delay.ms')
   return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }

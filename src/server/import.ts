@@ -17,6 +17,7 @@ import { Codecs } from '../record/compression.ts'
 import { buildEndTxnMarker } from '../record/control.ts'
 import { BufferPool } from '../storage/buffer-pool.ts'
 import { encodePartitionMetadata, PARTITION_METADATA_FILE, partitionFolderName } from '../storage/files.ts'
+import { readIdentity } from '../storage/identity.ts'
 import { findSourcePartitions, type ImportDeps, type ImportedLog, importLog, type SourcePartition } from '../storage/import-partition.ts'
 import { Data } from './data.ts'
 import { type GroupOffset, readDecidedCommits, readGroupOffsets } from './import-groups.ts'
@@ -24,7 +25,8 @@ import type { Machine } from './machine.ts'
 import { expectStopped, readMetadata } from './offline.ts'
 import { openBroker } from './open-broker.ts'
 
-const NODE_ID = 0
+/** Of a folder that the import makes. */
+const NEW_NODE_ID = 0
 /** For topics of which nobody knows how long their records were to be kept. */
 const KEEPS_ALL = ['retention.ms', '-1'] as const
 const METADATA = '__cluster_metadata'
@@ -237,14 +239,17 @@ async function imageOf(
 class Target {
   readonly data: Data
   readonly broker: Broker
+  readonly nodeId: number
 
-  private constructor(data: Data, broker: Broker) {
+  private constructor(data: Data, broker: Broker, nodeId: number) {
     this.data = data
     this.broker = broker
+    this.nodeId = nodeId
   }
 
   static async open(machine: Machine, codecs: Codecs, { dataFolder, log }: ImportOptions): Promise<Target> {
     const kafka = new Map<string, string>()
+    const nodeId = (await readIdentity(machine.disk, dataFolder))?.nodeId ?? NEW_NODE_ID
     const data = await Data.open(
       {
         machine,
@@ -255,7 +260,7 @@ class Target {
       },
       {
         folder: dataFolder,
-        nodeId: NODE_ID,
+        nodeId,
         kafka,
         groupCommit: { lingerMs: 0, maxWaiters: 1 },
         maxOpenFiles: MAX_OPEN_FILES,
@@ -263,9 +268,9 @@ class Target {
       },
     )
     try {
-      const broker = await openBroker({ machine, data, codecs, log, metrics: NO_METRICS }, { nodeId: NODE_ID, settings: kafka })
+      const broker = await openBroker({ machine, data, codecs, log, metrics: NO_METRICS }, { nodeId, settings: kafka })
       await broker.loadGroups()
-      return new Target(data, broker)
+      return new Target(data, broker, nodeId)
     } catch (error) {
       await data.close()
       throw error
@@ -344,7 +349,7 @@ class ImportRun {
   }
 
   /** From staged folders to a topic that is served. */
-  async #enter({ data, broker }: Target, topic: TopicToImport, logs: readonly ImportedLog[]): Promise<void> {
+  async #enter({ data, broker, nodeId }: Target, topic: TopicToImport, logs: readonly ImportedLog[]): Promise<void> {
     const { disk } = this.#deps
     const { dataFolder } = this.#options
     for (const [partition, log] of logs.entries()) {
@@ -358,7 +363,7 @@ class ImportRun {
     const maxProducerId = Math.max(...logs.map((log) => log.maxProducerId))
     const leaderEpochs = logs.map((log, partition) => Math.max(log.lastEpoch, topic.leaderEpochs[partition] ?? -1) + 1)
     const { name, id, config } = topic
-    await data.metadata.change((image) => importTopic(image, { name, id, leaderEpochs, config, nodeId: NODE_ID, maxProducerId }))
+    await data.metadata.change((image) => importTopic(image, { name, id, leaderEpochs, config, nodeId, maxProducerId }))
     await broker.settled()
     for (const [partition, log] of logs.entries()) await this.#check(data, topic, partition, log, leaderEpochs[partition] as number)
   }

@@ -29,7 +29,6 @@ import { type Examined, examineDataFolder, expectStopped, type Finding, type Val
 export type { LogRepair } from '../storage/repair-plan.ts'
 export type { MiddleChoice, PartitionRepair }
 
-const NODE_ID = 0
 const METADATA = { topic: '__cluster_metadata', partition: 0 }
 const METADATA_NAME = partitionFolderName(METADATA)
 const SNAPSHOT_FILE = /^(\d{20})-\d{10}\.checkpoint$/
@@ -41,7 +40,7 @@ const NO_METADATA =
 
 /** What a repair does besides partitions. */
 export type RootRepair =
-  | { readonly kind: 'identity'; readonly clusterId: Uuid; readonly reason: string }
+  | { readonly kind: 'identity'; readonly clusterId: Uuid; readonly nodeId: number; readonly reason: string }
   /** Renamed, since what it says cannot be believed and can be made again. */
   | { readonly kind: 'set-aside'; readonly file: string; readonly reason: string }
 
@@ -82,13 +81,14 @@ async function makePlan(
 ): Promise<RepairPlan> {
   const { disk } = machine
   const root: RootRepair[] = []
-  const clusterId = await lostClusterId(disk, folder, root)
+  const lost = await lostClusterId(disk, folder, root)
   const { onProgress, only } = options
   const examined = await examineDataFolder(machine, folder, {
-    ...(clusterId === null ? {} : { clusterId }),
+    ...(lost === null ? {} : { clusterId: lost.clusterId }),
     ...(onProgress === undefined ? {} : { onProgress }),
     ...(only === undefined ? {} : { only }),
   })
+  if (lost !== null) root.push({ kind: 'identity', ...lost, nodeId: nodeIdBy(examined) })
   const findings = [...examined.report.problems, ...examined.report.repairs]
   const rootNames: readonly string[] = Object.values(ROOT_FILES)
   for (const { file, reason } of findings) if (rootNames.includes(file)) root.push({ kind: 'set-aside', file, reason })
@@ -132,7 +132,7 @@ export async function applyRepair(machine: Machine, asked: RepairPlan, log: Logg
     for (const step of plan.root) {
       if (step.kind === 'set-aside') kept.push(await renameAside(disk, `${folder}/${step.file}`))
       else {
-        const identity = { clusterId: step.clusterId, nodeId: NODE_ID, directoryId: newUuid(machine.random) }
+        const identity = { clusterId: step.clusterId, nodeId: step.nodeId, directoryId: newUuid(machine.random) }
         await writeFileAtomically(disk, `${folder}/${IDENTITY_NAME}`, [encodeIdentity(identity)])
       }
     }
@@ -211,7 +211,7 @@ async function diagnosisDeps({ disk, loader }: Machine) {
 }
 
 /** The cluster's id by the metadata log, when the folder does not say it; null when it does, or nobody knows. */
-async function lostClusterId(disk: Disk, folder: string, root: RootRepair[]): Promise<Uuid | null> {
+async function lostClusterId(disk: Disk, folder: string, root: RootRepair[]): Promise<{ clusterId: Uuid; reason: string } | null> {
   let reason = 'the file is missing'
   try {
     if ((await readIdentity(disk, folder)) !== null) return null
@@ -221,8 +221,7 @@ async function lostClusterId(disk: Disk, folder: string, root: RootRepair[]): Pr
     root.push({ kind: 'set-aside', file: IDENTITY_NAME, reason })
   }
   const clusterId = await readClusterId(disk, `${folder}/${METADATA_NAME}`)
-  if (clusterId !== null) root.push({ kind: 'identity', clusterId, reason })
-  return clusterId
+  return clusterId === null ? null : { clusterId, reason }
 }
 
 function affected(findings: readonly Finding[], only: ReadonlySet<string> | undefined): string[] {
@@ -316,6 +315,12 @@ async function metadataSnapshots(
     const reason = finding?.reason ?? (Number(match[1]) > end ? `the log ends at offset ${end} from now on` : null)
     if (reason !== null) root.push({ kind: 'set-aside', file, reason })
   }
+}
+
+/** The broker that the metadata's partitions are on; 0, the default, when there are none. */
+function nodeIdBy({ image }: Examined): number {
+  for (const topic of image?.topics.values() ?? []) for (const { leader } of topic.partitions) return leader
+  return 0
 }
 
 function intervals({ image }: Examined): Map<string, number> {

@@ -55,6 +55,7 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
 
 /** What the suites want of a broker, as they get it of Kafka: `kafka.properties` beside the scripts. */
 const BROKER_WANTED: Readonly<Record<string, string>> = {
+  'node.id': '1',
   'num.partitions': '4',
   'offsets.topic.num.partitions': '5',
   'transaction.state.log.num.partitions': '5',
