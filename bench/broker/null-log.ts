@@ -106,6 +106,12 @@ export class NullLog implements Log {
 }
 
 export class NullLogs implements LogSource {
+  readonly folder = '/'
+
+  async space() {
+    return { freeBytes: Number.POSITIVE_INFINITY, totalBytes: Number.POSITIVE_INFINITY }
+  }
+
   get(): undefined {
     return undefined
   }

@@ -3,7 +3,7 @@ import type { Metrics } from '../core/counters.ts'
 import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import { MIB } from '../core/limits.ts'
 import type { Loader } from '../core/loader.ts'
-import type { Logger } from '../core/logger.ts'
+import type { Logger, LogLevels } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
@@ -11,6 +11,7 @@ import { SHARE_STATE_CONFIG, SHARE_STATE_TOPIC } from '../metadata/config-plans.
 import type { Metadata } from '../metadata/types.ts'
 import type { BatchCodecs } from '../record/batch-jobs.ts'
 import { Inflater } from '../record/inflater.ts'
+import { AdminService } from './admin/admin-service.ts'
 import { Cluster } from './cluster.ts'
 import { DeadLetters } from './dlq/dead-letters.ts'
 import { featureLevel, finalizeDefaults } from './features.ts'
@@ -21,6 +22,7 @@ import { CONSUMER_OFFSETS, InternalTopic, TRANSACTION_STATE } from './internal-t
 import type { LogSource } from './log-source.ts'
 import { OffsetQueries } from './offset-queries.ts'
 import type {
+  AdminPort,
   ClusterPort,
   DeletionPort,
   FetchPort,
@@ -57,6 +59,8 @@ export interface BrokerDeps {
   readonly clock: Clock
   readonly random: Random
   readonly log: Logger
+  /** Absent or null: the log is not the broker's to change. */
+  readonly logLevels?: LogLevels | null
   readonly metrics: Metrics
   readonly failpoint?: Failpoint
 }
@@ -96,6 +100,7 @@ export class Broker implements RecordPorts, Resource {
   readonly share: SharePort
   readonly transactions: TransactionPort
   readonly records: RecordPort
+  readonly admin: AdminPort
   /** Settings of groups of every kind, for their coordinators. */
   readonly groupSettings: GroupSettings
   readonly #share: ShareService
@@ -137,6 +142,7 @@ export class Broker implements RecordPorts, Resource {
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
     this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
+    this.admin = new AdminService({ metadata, logs: deps.logs, partitions, logLevels: deps.logLevels ?? null })
     this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured: options.settings })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     const kind = shareKind(metadata, this.groupSettings, settings)

@@ -28,6 +28,10 @@ export type FeatureName = keyof typeof FEATURE_TABLE
 
 export const FEATURES: readonly Feature[] = (Object.keys(FEATURE_TABLE) as FeatureName[]).map((name) => ({ name, ...FEATURE_TABLE[name] }))
 
+export function findFeature(name: string): Feature | undefined {
+  return FEATURES.find((feature) => feature.name === name)
+}
+
 /** The level in force; 0 = switched off. */
 export function featureLevel(image: MetadataImage, name: FeatureName): number {
   return image.features.get(name) ?? FEATURE_TABLE[name].default

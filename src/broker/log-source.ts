@@ -16,6 +16,10 @@ export interface OpenPartition extends TopicPartition {
  * exist (they follow from the metadata image); the source owns their files.
  */
 export interface LogSource {
+  /** The folder that all logs on disk are in. */
+  readonly folder: string
+  /** What its volume has, and what of it can still be written; infinite where there is no limit. */
+  space(): Promise<{ readonly freeBytes: number; readonly totalBytes: number }>
   /** The log of a partition that is open already, else undefined. */
   get(partition: TopicPartition): Log | undefined
   /** Whether there is a folder for the partition, its log open or not. */

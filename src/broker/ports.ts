@@ -29,6 +29,7 @@ export interface BrokerPorts {
   readonly groups: GroupPort
   readonly share: SharePort
   readonly transactions: TransactionPort
+  readonly admin: AdminPort
 }
 
 // ---- cluster --------------------------------------------------------------------------------------------------------------
@@ -58,6 +59,41 @@ export interface FeatureLevel {
   readonly max: number
   /** 0 = switched off. */
   readonly level: number
+}
+
+// ---- administration --------------------------------------------------------------------------------------------------------
+
+export interface FeatureUpdate {
+  readonly name: string
+  readonly level: number
+  readonly kind: 'upgrade' | 'downgrade' | 'unknown'
+}
+
+/** The folder of the logs and its volume; infinite where there is no limit. */
+export interface LogFolder {
+  readonly path: string
+  readonly freeBytes: number
+  readonly totalBytes: number
+}
+
+export interface PartitionSize {
+  readonly partition: number
+  readonly sizeBytes: number
+}
+
+export interface AdminPort {
+  /** Of the log of metadata. */
+  readonly metadataEpoch: number
+  readonly folder: string
+  /** Level by logger, in Kafka's words. Empty when the log is not the broker's own. */
+  readonly logLevels: ReadonlyMap<string, string>
+  /** All or none, durable when it resolves. Throws FEATURE_UPDATE_REFUSED. */
+  updateFeatures(context: RequestContext, updates: readonly FeatureUpdate[], options?: { validateOnly?: boolean }): Promise<void>
+  describeFolder(context: RequestContext): Promise<LogFolder>
+  /** Of a topic's partitions whose logs are in the folder. */
+  sizes(context: RequestContext, topic: string): readonly PartitionSize[]
+  /** Until the broker stops. Throws CONFIG_INVALID. */
+  setLogLevel(context: RequestContext, logger: string, level: string, options?: { validateOnly?: boolean }): void
 }
 
 // ---- topics ---------------------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ export const ERRORS = {
   REPLICATION_FACTOR_INVALID: row(7, 38, 400, FINAL, 'a replication factor of {factor} cannot be reached with {brokers} broker(s)'),
   REPLICA_ASSIGNMENT_INVALID: row(7, 39, 400, FINAL, 'the replica assignment is not possible: {reason}'),
   CONFIG_INVALID: row(17, 40, 400, FINAL, '{key}={value} is not valid: {reason}'),
+  FEATURE_UPDATE_REFUSED: row(7, 95, 400, FINAL, 'the feature {feature} cannot have the level {level}: {reason}'),
   POLICY_VIOLATION: row(7, 44, 400, FINAL, '{reason}'),
   NOT_LEADER: row(20, 6, 421, RETRY, 'not the leader; {hint}'),
   LEADER_EPOCH_FENCED: row(7, 74, 409, RETRY, 'leader epoch {epoch} of {topic}-{partition} is over; the current one is {current}'),

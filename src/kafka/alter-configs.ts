@@ -8,12 +8,10 @@ import type { KafkaCall } from './handler.ts'
 
 const TOPIC = 2
 const BROKER = 4
+const LOGGER = 8
 const GROUP = 32
 
-const NOT_CHANGEABLE: ReadonlyMap<number, string> = new Map([
-  [8, 'log levels of single loggers do not exist here; the level of the whole broker is logging.level in its settings file'],
-  [16, 'client telemetry is not collected'],
-])
+const NOT_CHANGEABLE: ReadonlyMap<number, string> = new Map([[16, 'client telemetry is not collected']])
 
 interface AskedResource {
   readonly resourceType: number
@@ -71,11 +69,27 @@ async function alter(call: KafkaCall, asked: AskedResource, mode: Mode, changes:
     await topics.alterGroupConfig(call.context, { name, changes, ...mode })
     return
   }
+  if (resourceType === LOGGER) {
+    if (!ownBroker(call, name)) throw refused(`broker "${name}" is not this one, ${cluster.nodeId}`)
+    if (mode.replace) throw refused('AlterConfigs is not for loggers: IncrementalAlterConfigs is')
+    setLevels(call, mode, changes)
+    return
+  }
   if (resourceType !== BROKER) {
     throw refused(NOT_CHANGEABLE.get(resourceType) ?? `settings of resource type ${resourceType} are not known`)
   }
   if (name !== '' && !ownBroker(call, name)) throw refused(`broker "${name}" is not this one, ${cluster.nodeId}`)
   await topics.alterBrokerConfig(call.context, { name, changes, ...mode })
+}
+
+/** All or none: every level is checked before the first is set. */
+function setLevels(call: KafkaCall, { validateOnly }: Mode, changes: readonly ConfigChange[]): void {
+  const { admin } = call.broker
+  const wrong = changes.find(({ operation }) => operation !== 'set')
+  if (wrong !== undefined)
+    throw new MoonMQError('INVALID_REQUEST', { reason: `the level of a logger can be set, and nothing else done to it` })
+  for (const { name, value } of changes) admin.setLogLevel(call.context, name, value, { validateOnly: true })
+  if (!validateOnly) for (const { name, value } of changes) admin.setLogLevel(call.context, name, value)
 }
 
 /** Throws INVALID_REQUEST when a setting is named twice: which of them is meant cannot be told. */

@@ -7,7 +7,6 @@ export interface SkippedApi {
 
 const LOGIN = 'login and access rules are not in this version'
 const TOKENS = 'delegation tokens are not planned'
-const SETTINGS = 'feature levels and the list of resources with settings are not in this version'
 const CLUSTER = 'there is one broker in this version'
 const STREAMS = 'Streams works on the classic group protocol'
 const TELEMETRY = 'client telemetry is not collected; clients run without it'
@@ -21,12 +20,9 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(LOGIN, { 17: 'SaslHandshake', 29: 'DescribeAcls', 30: 'CreateAcls', 31: 'DeleteAcls', 36: 'SaslAuthenticate' }),
   ...skipped(LOGIN, { 48: 'DescribeClientQuotas', 49: 'AlterClientQuotas' }),
   ...skipped(LOGIN, { 50: 'DescribeUserScramCredentials', 51: 'AlterUserScramCredentials' }),
-  ...skipped(SETTINGS, { 57: 'UpdateFeatures', 74: 'ListConfigResources' }),
   ...skipped('offsets of single partitions cannot be deleted in this version', { 47: 'OffsetDelete' }),
-  ...skipped('there is one log folder', { 34: 'AlterReplicaLogDirs', 35: 'DescribeLogDirs' }),
   ...skipped(TOKENS, { 38: 'CreateDelegationToken', 39: 'RenewDelegationToken' }),
   ...skipped(TOKENS, { 40: 'ExpireDelegationToken', 41: 'DescribeDelegationToken' }),
-  ...skipped(CLUSTER, { 43: 'ElectLeaders', 45: 'AlterPartitionReassignments', 46: 'ListPartitionReassignments', 55: 'DescribeQuorum' }),
   ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),
   ...skipped(TELEMETRY, { 71: 'GetTelemetrySubscriptions', 72: 'PushTelemetry' }),
   ...skipped(STREAMS, { 88: 'StreamsGroupHeartbeat', 89: 'StreamsGroupDescribe', 93: 'StreamsGroupTopologyDescriptionUpdate' }),

@@ -72,6 +72,8 @@ export interface MetadataChange<T> {
 
 /** What `broker` uses of the metadata log; `MetadataLog` implements it. */
 export interface Metadata {
+  /** Of the log of metadata itself: one more at each start. */
+  readonly epoch: number
   readonly image: MetadataImage
   /**
    * Runs `plan` against the committed image, appends its records as one batch and resolves when they are synced and applied.

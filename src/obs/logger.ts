@@ -1,10 +1,8 @@
 import { type DestinationStream, destination, type Logger as PinoInstance, pino } from 'pino'
 import type { Clock } from '../core/clock.ts'
-import type { LogFields, Logger } from '../core/logger.ts'
+import type { LogFields, Logger, LogLevel, LogLevels } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
 import { escapeControls, textLine } from './log-line.ts'
-
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 export interface LoggerOptions {
   readonly level: LogLevel
@@ -42,7 +40,7 @@ const SINKS: LogSinks = {
 }
 
 /** The log of the process. It owns its sinks; `close` hands over what they hold. */
-export class ProcessLog implements Resource {
+export class ProcessLog implements LogLevels, Resource {
   readonly logger: Logger
   readonly #pino: PinoInstance
   readonly #lines: Lines
@@ -66,7 +64,11 @@ export class ProcessLog implements Resource {
     })
   }
 
-  setLevel(level: LogLevel): void {
+  get level(): LogLevel {
+    return this.#pino.level as LogLevel
+  }
+
+  set level(level: LogLevel) {
     this.#pino.level = level
   }
 

@@ -6,7 +6,7 @@ import type { Settings } from '../config/keys.ts'
 import type { Metrics } from '../core/counters.ts'
 import { deferred } from '../core/deferred.ts'
 import type { MoonMQError } from '../core/errors.ts'
-import type { Logger } from '../core/logger.ts'
+import type { Logger, LogLevels } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import type { Resource } from '../core/types.ts'
 import { HttpDoor } from '../http/app.ts'
@@ -29,6 +29,8 @@ import { VERSION } from './version.ts'
 export interface ServerDeps {
   readonly machine: Machine
   readonly log: Logger
+  /** Absent: the log is not the broker's to change. */
+  readonly logLevels?: LogLevels
   readonly metrics: Metrics
   /** Text of `/metrics`. */
   readonly scrape: () => Promise<string>
@@ -201,7 +203,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   const { clock, random, offload } = machine
   const kafka = new BrokerSettings(settings.kafka)
   const broker = await openBroker(
-    { machine, data, codecs, log, metrics },
+    { machine, data, codecs, log, logLevels: deps.logLevels ?? null, metrics },
     {
       nodeId: kafka.number('node.id'),
       settings: settings.kafka,

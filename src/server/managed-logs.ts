@@ -1,6 +1,7 @@
 import type { LogSource, OpenPartition } from '../broker/log-source.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
+import type { Disk, DiskSpace } from '../io/disk.ts'
 import { isInternalTopic } from '../metadata/names.ts'
 import type { LogManager } from '../storage/log-manager.ts'
 import type { Log } from '../storage/types.ts'
@@ -9,10 +10,20 @@ import type { Log } from '../storage/types.ts'
 export class ManagedLogs implements LogSource {
   readonly #disk: LogManager
   readonly #memory: LogManager
+  readonly #volume: Disk
 
-  constructor(logs: { readonly disk: LogManager; readonly memory: LogManager }) {
+  constructor(logs: { readonly disk: LogManager; readonly memory: LogManager; readonly volume: Disk }) {
     this.#disk = logs.disk
     this.#memory = logs.memory
+    this.#volume = logs.volume
+  }
+
+  get folder(): string {
+    return this.#disk.dataFolder
+  }
+
+  space(): Promise<DiskSpace> {
+    return this.#volume.space(this.folder)
   }
 
   get(partition: TopicPartition): Log | undefined {

@@ -23,6 +23,7 @@ const NAMES = ['a', 'b', 'c']
 
 /** Folders that come and go slowly, and a judge of what is asked of them. */
 class SlowFolders {
+  readonly folder = '/'
   readonly folders = new Map<string, FakeLog>()
   readonly #busy = new Set<string>()
   readonly #clock: VirtualClock
@@ -31,6 +32,10 @@ class SlowFolders {
   constructor(clock: VirtualClock, random: SeededRandom) {
     this.#clock = clock
     this.#random = random
+  }
+
+  async space() {
+    return { freeBytes: Number.POSITIVE_INFINITY, totalBytes: Number.POSITIVE_INFINITY }
   }
 
   get(partition: TopicPartition): FakeLog | undefined {

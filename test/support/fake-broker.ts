@@ -76,7 +76,18 @@ export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<
   const clock = new VirtualClock(NOW_MS)
   const { codecs, offload } = fakeCodecs()
   const broker = await Broker.open(
-    { loader: new NodeLoader(), logs, metadata, clock, codecs, offload, random: new SeededRandom(1), log: SILENT, metrics: NO_METRICS },
+    {
+      loader: new NodeLoader(),
+      logs,
+      metadata,
+      clock,
+      codecs,
+      offload,
+      random: new SeededRandom(1),
+      log: SILENT,
+      logLevels: { level: 'info' },
+      metrics: NO_METRICS,
+    },
     { nodeId: 0, settings: new Map(), ...options },
   )
   return { broker, logs, metadata, clock, codecs }

@@ -220,6 +220,7 @@ export class FakeLog implements Log {
 
 /** Folders in a map. `deleted` names what went away, in order. */
 export class FakeLogs implements LogSource {
+  readonly folder = '/data'
   readonly logs = new Map<string, FakeLog>()
   readonly deleted: string[] = []
   readonly opened: string[] = []
@@ -235,6 +236,10 @@ export class FakeLogs implements LogSource {
 
   get(partition: TopicPartition): Log | undefined {
     return this.logs.get(nameOf(partition))
+  }
+
+  async space() {
+    return { freeBytes: 600, totalBytes: 1000 }
   }
 
   async saveLogStarts(): Promise<void> {

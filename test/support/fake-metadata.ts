@@ -18,6 +18,7 @@ export function oneBroker(): MetadataImage {
 
 /** The real plans and the real fold without a log: each change is committed in a microtask. */
 export class FakeMetadata implements Metadata {
+  readonly epoch = 1
   image: MetadataImage
   changes = 0
   /** When set, changes fail with it. */

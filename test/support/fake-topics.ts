@@ -3,6 +3,7 @@ import type { Metadata, MetadataChange, MetadataImage, TopicImage } from '../../
 
 /** An image that the test changes by hand; subscribers are told as by the real log. */
 export class FakeTopics implements Metadata {
+  readonly epoch = 1
   image: MetadataImage = {
     clusterId: ZERO_UUID,
     nextOffset: 0,

@@ -50,6 +50,29 @@ export const SAMPLES: Readonly<Record<string, (version: number, topicId: string)
       { resourceType: 8, resourceName: '0', configurationKeys: null },
     ],
   }),
+  AlterReplicaLogDirs: () => ({
+    dirs: [
+      { path: '/data', topics: [{ name: 't', partitions: [0, 7] }] },
+      { path: '/x', topics: [{ name: 't', partitions: [1] }] },
+    ],
+  }),
+  DescribeLogDirs: () => ({ topics: null }),
+  ElectLeaders: (version) => ({ ...(version < 1 ? {} : { electionType: 0 }), topicPartitions: [{ topic: 't', partitions: [0, 7] }] }),
+  AlterPartitionReassignments: () => ({
+    topics: [
+      {
+        name: 't',
+        partitions: [
+          { partitionIndex: 0, replicas: [0] },
+          { partitionIndex: 1, replicas: null },
+        ],
+      },
+    ],
+  }),
+  DescribeQuorum: () => ({ topics: [{ topicName: '__cluster_metadata', partitions: [{ partitionIndex: 0 }] }] }),
+  UpdateFeatures: (version) => ({
+    featureUpdates: [{ feature: 'group.version', maxVersionLevel: 0, ...(version < 1 ? { allowDowngrade: true } : { upgradeType: 2 }) }],
+  }),
   CreatePartitions: () => ({
     topics: [
       { name: 't', count: 3, assignments: null },

@@ -74,11 +74,16 @@ export async function start(context: CliContext, argv: readonly string[]): Promi
   const log = processLog.logger
   for (const warning of warnings) log.warn('config.ignored', warning)
   if (files.length > 0) log.info('config.read', `settings from ${files.join(', ')}`)
-  const started = await startServer(context, settings, log)
+  const started = await startServer(context, settings, processLog)
   return run(context, started, log, values)
 }
 
-async function startServer(context: CliContext, settings: Settings, log: Logger): Promise<{ server: BrokerServer; settings: Settings }> {
+async function startServer(
+  context: CliContext,
+  settings: Settings,
+  processLog: ProcessLog,
+): Promise<{ server: BrokerServer; settings: Settings }> {
+  const log = processLog.logger
   const poolSize = Number(context.env['UV_THREADPOOL_SIZE']) || DEFAULT_POOL_SIZE
   const failures = readFailpoints(context.env)
   for (const { name, nth, errorCode } of failures) {
@@ -91,7 +96,7 @@ async function startServer(context: CliContext, settings: Settings, log: Logger)
   const machine = thisMachine({ poolSize, memoryBytes: settings.server.memory ? Number.POSITIVE_INFINITY : null, log, failures })
   const registry = new MetricsRegistry()
   const scrape = new Scrape({ loader: new NodeLoader(), registry }, { processMetrics: true })
-  const server = await BrokerServer.start({ machine, log, metrics: registry, scrape: () => scrape.text() }, settings)
+  const server = await BrokerServer.start({ machine, log, logLevels: processLog, metrics: registry, scrape: () => scrape.text() }, settings)
   return { server, settings }
 }
 

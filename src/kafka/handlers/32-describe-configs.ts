@@ -15,13 +15,15 @@ type ResourceAnswer = Input<DescribeConfigsResponse['results'][number]>
 
 const TOPIC = 2
 const BROKER = 4
+const LOGGER = 8
+const CLIENT_METRICS = 16
 const GROUP = 32
 
 export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsResponse>({
   key: 32,
   name: 'DescribeConfigs',
   versions: [1, 4],
-  omissions: ['Topics, brokers and groups only: loggers and client metrics are refused with INVALID_REQUEST.'],
+  omissions: ['There is one logger, root.', 'Client metrics are not collected: a subscription to them has no settings.'],
   async handle(call, request) {
     const results = await inTurns(call.clock, eachOnce(request.resources), async (asked) => {
       const settings = await outcome(async () => settingsOf(call, asked))
@@ -57,6 +59,11 @@ function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): rea
     if (resourceName === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'a group has a name' })
     return topics.describeGroupConfig(call.context, resourceName)
   }
+  if (resourceType === LOGGER) return loggers(call, resourceName)
+  if (resourceType === CLIENT_METRICS) {
+    if (resourceName === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'a subscription of client metrics has a name' })
+    return []
+  }
   if (resourceType !== BROKER)
     throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })
   const settings = topics.describeBrokerConfig(call.context)
@@ -66,6 +73,25 @@ function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): rea
   throw new MoonMQError('INVALID_REQUEST', { reason: `broker ${resourceName} is not this one, ${call.broker.cluster.nodeId}` })
 }
 
+/** Levels of the broker's own log. */
+function loggers(call: KafkaCall, name: string): readonly ConfigValue[] {
+  if (!ownBroker(call, name)) {
+    throw new MoonMQError('INVALID_REQUEST', { reason: `broker "${name}" is not this one, ${call.broker.cluster.nodeId}` })
+  }
+  return [...call.broker.admin.logLevels].map(([logger, value]) => ({
+    name: logger,
+    value,
+    source: DYNAMIC_LOGGER,
+    readOnly: false,
+    sensitive: false,
+    type: UNKNOWN_TYPE,
+    documentation: 'The least level that is logged, until the broker stops.',
+    synonyms: [],
+  }))
+}
+
+const UNKNOWN_TYPE = 0
+const DYNAMIC_LOGGER = 6
 const DYNAMIC_DEFAULT = 3
 const STATIC_BROKER = 4
 const STRING = 2

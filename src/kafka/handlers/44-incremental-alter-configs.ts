@@ -19,7 +19,7 @@ export const incrementalAlterConfigs = api<IncrementalAlterConfigsRequest, Incre
   name: 'IncrementalAlterConfigs',
   versions: [0, 1],
   omissions: [
-    'Topics, brokers and groups only: loggers and client metrics are refused with INVALID_REQUEST.',
+    'There is one logger, root; its level holds until the broker stops. Client metrics are refused with INVALID_REQUEST.',
     'Of a broker only the defaults of topic settings and log.cleaner.* can be changed; what a restart needs is refused with INVALID_REQUEST.',
     'Internal topics keep their flush settings and stay compacted: INVALID_CONFIG.',
   ],

@@ -25,15 +25,23 @@ import { writeTxnMarkers } from './27-write-txn-markers.ts'
 import { txnOffsetCommit } from './28-txn-offset-commit.ts'
 import { describeConfigs } from './32-describe-configs.ts'
 import { alterConfigs } from './33-alter-configs.ts'
+import { alterReplicaLogDirs } from './34-alter-replica-log-dirs.ts'
+import { describeLogDirs } from './35-describe-log-dirs.ts'
 import { createPartitions } from './37-create-partitions.ts'
 import { deleteGroups } from './42-delete-groups.ts'
+import { electLeaders } from './43-elect-leaders.ts'
 import { incrementalAlterConfigs } from './44-incremental-alter-configs.ts'
+import { alterPartitionReassignments } from './45-alter-partition-reassignments.ts'
+import { listPartitionReassignments } from './46-list-partition-reassignments.ts'
+import { describeQuorum } from './55-describe-quorum.ts'
+import { updateFeatures } from './57-update-features.ts'
 import { describeCluster } from './60-describe-cluster.ts'
 import { describeProducers } from './61-describe-producers.ts'
 import { describeTransactions } from './65-describe-transactions.ts'
 import { listTransactions } from './66-list-transactions.ts'
 import { consumerGroupHeartbeat } from './68-consumer-group-heartbeat.ts'
 import { consumerGroupDescribe } from './69-consumer-group-describe.ts'
+import { listConfigResources } from './74-list-config-resources.ts'
 import { describeTopicPartitions } from './75-describe-topic-partitions.ts'
 import { shareGroupHeartbeat } from './76-share-group-heartbeat.ts'
 import { shareGroupDescribe } from './77-share-group-describe.ts'
@@ -71,15 +79,23 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   txnOffsetCommit,
   describeConfigs,
   alterConfigs,
+  alterReplicaLogDirs,
+  describeLogDirs,
   createPartitions,
   deleteGroups,
+  electLeaders,
   incrementalAlterConfigs,
+  alterPartitionReassignments,
+  listPartitionReassignments,
+  describeQuorum,
+  updateFeatures,
   describeCluster,
   describeProducers,
   describeTransactions,
   listTransactions,
   consumerGroupHeartbeat,
   consumerGroupDescribe,
+  listConfigResources,
   describeTopicPartitions,
   shareGroupHeartbeat,
   shareGroupDescribe,

@@ -173,7 +173,7 @@ describe('DescribeConfigs', () => {
     const { results } = await client.call('DescribeConfigs', 4, {
       includeSynonyms: true,
       includeDocumentation: true,
-      resources: [resource(2, 't'), resource(4, '0'), resource(2, 'missing'), resource(4, '1'), resource(8, '0'), resource(4, '')],
+      resources: [resource(2, 't'), resource(4, '0'), resource(2, 'missing'), resource(4, '1'), resource(8, '1'), resource(4, '')],
     })
     assert.deepEqual(
       results.map(({ resourceType, resourceName, errorCode }) => [resourceType, resourceName, errorCode]),
@@ -182,7 +182,7 @@ describe('DescribeConfigs', () => {
         [4, '0', 0],
         [2, 'missing', 3],
         [4, '1', 42],
-        [8, '0', 42],
+        [8, '1', 42],
         [4, '', 0],
       ],
     )

@@ -108,7 +108,8 @@ describe('IncrementalAlterConfigs', () => {
           ['max.compaction.lag.ms', SET, '5'],
         ],
       ],
-      [42, 8, '0', [['x', SET, '1']]],
+      [40, 8, '0', [['x', SET, '1']]],
+      [42, 8, '7', [['root', SET, 'INFO']]],
       [42, 16, 'x', [['x', SET, '1']]],
       [42, 32, '', [['share.auto.offset.reset', SET, 'earliest']]],
       [40, 32, 'g', [['x', SET, '1']]],
@@ -301,5 +302,53 @@ describe('settings of groups', () => {
     assert.equal(await one(BROKER, '', [['group.consumer.assignment.interval.ms', SET, '2000']]), 0)
     assert.equal(broker.groupSettings.number('g', 'consumer.assignment.interval.ms'), 2000)
     assert.equal(await one(BROKER, '', [['group.consumer.session.timeout.ms', SET, '46000']]), 42)
+  })
+})
+
+describe('levels of loggers', () => {
+  const LOGGER = 8
+
+  it('the level of root is told, set and forgotten with the stop; all changes are checked before the first is made', async () => {
+    const { one, client, broker } = await setup()
+    const told = async () => {
+      const { results } = await client.call('DescribeConfigs', 4, {
+        resources: [{ resourceType: LOGGER, resourceName: '0', configurationKeys: null }],
+      })
+      return results[0]?.configs.map(({ name, value, configSource }) => [name, value, configSource])
+    }
+    assert.deepEqual(await told(), [['root', 'INFO', 6]])
+    assert.equal(await one(LOGGER, '0', [['root', SET, 'DEBUG']], true), 0)
+    assert.deepEqual(await told(), [['root', 'INFO', 6]])
+    assert.equal(await one(LOGGER, '0', [['root', SET, 'trace']]), 0)
+    assert.deepEqual(await told(), [['root', 'DEBUG', 6]])
+    assert.equal(
+      await one(LOGGER, '0', [
+        ['root', SET, 'WARN'],
+        ['a.b', SET, 'INFO'],
+      ]),
+      40,
+    )
+    assert.equal(await one(LOGGER, '0', [['root', SET, 'LOUD']]), 40)
+    assert.equal(await one(LOGGER, '0', [['root', DELETE, null]]), 42)
+    assert.equal(await one(LOGGER, '', [['root', SET, 'INFO']]), 42)
+    assert.equal(broker.admin.logLevels.get('root'), 'DEBUG')
+  })
+
+  it('a subscription to client metrics has no settings, and cannot have any', async () => {
+    const { one, client } = await setup()
+    const { results } = await client.call('DescribeConfigs', 4, {
+      resources: [
+        { resourceType: 16, resourceName: 'sub', configurationKeys: null },
+        { resourceType: 16, resourceName: '', configurationKeys: null },
+      ],
+    })
+    assert.deepEqual(
+      results.map(({ errorCode, configs }) => [errorCode, configs.length]),
+      [
+        [0, 0],
+        [42, 0],
+      ],
+    )
+    assert.equal(await one(16, 'sub', [['interval.ms', SET, '1000']]), 42)
   })
 })

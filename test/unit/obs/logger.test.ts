@@ -62,7 +62,7 @@ test('lines below the level are not written; the level can change', () => {
   log.logger.info('a.b', 'quiet')
   log.logger.debug('a.b', 'quieter')
   assert.equal(lines.stderr, '')
-  log.setLevel('debug')
+  log.level = 'debug'
   log.logger.debug('a.b', 'loud')
   assert.match(lines.stderr, /\[DEBUG\] \[a\] loud/)
 })
