@@ -72,7 +72,7 @@ export class MemoryLogs implements Resource {
     const intervalMs = settings.number('log.retention.check.interval.ms')
     const retention = await Retention.open(
       { disk, clock, log, metrics, failpoint, logs },
-      { dataFolder: FOLDER, intervalMs: () => intervalMs },
+      { dataFolder: FOLDER, intervalMs: () => intervalMs, tellsJumps: false },
     )
     return new MemoryLogs(logs, retention)
   }

@@ -29,6 +29,8 @@ export interface RetentionOptions {
   readonly intervalMs: () => number
   /** Segments that go, or whose times are read from the disk, in one pass; what is left comes a second later. */
   readonly maxSegments?: number
+  /** Whether a jump of the clock is told in the log. Default true; false for a second retention in the same process. */
+  readonly tellsJumps?: boolean
 }
 
 const DEFAULT_MAX_SEGMENTS = 1000
@@ -118,11 +120,14 @@ export class Retention {
     if (Math.abs(look.jumpMs) >= JUMP_MS) {
       this.#isNoteOld = true
       const direction = look.jumpMs > 0 ? 'ahead' : 'back'
-      log.error(
-        'retention.clock_jumped',
-        `the clock of the machine jumped ${direction} by ${Math.round(Math.abs(look.jumpMs) / 1000)} s; retention by time goes on by the time that really passed`,
-        { jumpMs: look.jumpMs, believedMs: look.nowMs, doubtMs: look.doubtMs },
-      )
+      const seconds = Math.round(Math.abs(look.jumpMs) / 1000)
+      if (this.#options.tellsJumps ?? true) {
+        log.error(
+          'retention.clock_jumped',
+          `the clock of the machine jumped ${direction} by ${seconds} s; retention by time goes on by the time that really passed`,
+          { jumpMs: look.jumpMs, believedMs: look.nowMs, doubtMs: look.doubtMs },
+        )
+      }
     }
     this.#maxByTime = look.doubtMs >= JUMP_MS ? 1 : Number.POSITIVE_INFINITY
     return look

@@ -60,7 +60,7 @@ export class RawKafka implements Disposable {
       records.map(({ key, value, timestampMs = Date.now() }) => ({
         key: key === undefined ? null : Buffer.from(key),
         value: value === null ? null : Buffer.from(value),
-        timestampMs: Date.now(),
+        timestampMs,
       })),
       options,
     )
