@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { readBatchHeader } from '../../../../src/record/batch.ts'
+import { buildBatch } from '../../../../src/record/builder.ts'
+import { readRecords, recordsSection } from '../../../../src/record/record.ts'
+import { contextOf, createTopic, type FakeBroker, fakeBroker, NOW_MS, produceOne } from '../../../support/fake-broker.ts'
+import { acksOf, ShareMember, setGroup } from '../../../support/share-member.ts'
+
+const GROUP = 'workers'
+
+interface World extends FakeBroker {
+  produce(...values: string[]): Promise<void>
+  member(id: string, group?: string): Promise<ShareMember>
+}
+
+/** A topic `jobs` and a group that begins at its first record. */
+async function world(settings: Record<string, string> = {}, topic: Record<string, string> = {}): Promise<World> {
+  const fake = await fakeBroker({ settings: new Map(Object.entries(settings)) })
+  await fake.broker.loadGroups()
+  await createTopic(fake.broker, 'jobs', 1, topic)
+  await setGroup(fake.broker, GROUP, { 'share.auto.offset.reset': 'earliest' })
+  return {
+    ...fake,
+    async produce(...values) {
+      const records = values.map((value) => ({ key: Buffer.from(`k-${value}`), value: Buffer.from(value), timestampMs: NOW_MS }))
+      const { error } = await produceOne(fake.broker, 'jobs', 0, buildBatch(records))
+      assert.equal(error, null)
+    },
+    async member(id, group = GROUP) {
+      const member = new ShareMember(fake.broker, group, id)
+      await member.join('jobs')
+      return member
+    },
+  }
+}
+
+/** What stands in the dead-letter topic: values and the headers that tell where they came from. */
+function deadLetters({ logs }: World, topic = 'jobs.dlq'): { value: string; headers: Record<string, string> }[] {
+  return logs.at(topic, 0).batches.flatMap(({ bytes }) => {
+    const header = readBatchHeader(bytes)
+    return [...readRecords(recordsSection(bytes, 0, header), header)].map(({ value, headers }) => ({
+      value: String(value),
+      headers: Object.fromEntries(headers.map(({ key, value: text }) => [key.replace('moonmq.dlq.', ''), String(text)])),
+    }))
+  })
+}
+
+const values = (records: readonly { value: string }[]) => records.map(({ value }) => value)
+
+describe('records of a share group', () => {
+  it('go to whoever comes first, once each, and not again when they were accepted', async () => {
+    const broker = await world()
+    const [a, b] = [await broker.member('a'), await broker.member('b')]
+    await a.heartbeat()
+    await broker.produce('1', '2', '3')
+    assert.deepEqual(values(await a.poll()), ['1', '2', '3'])
+    assert.deepEqual(await b.poll(), [])
+    await a.ack('accept')
+    await a.endSession()
+    assert.deepEqual(await b.poll(), [])
+    assert.equal(broker.logs.at('jobs', 0).unreleased, 0)
+  })
+
+  it('are waited for, and come the moment that they are written', async () => {
+    const { broker, clock, ...more } = await world()
+    const a = await more.member('a')
+    const waiting = a.poll({ maxWaitMs: 10_000 })
+    await clock.advance(1000)
+    await more.produce('late')
+    assert.deepEqual(values(await waiting), ['late'])
+    assert.equal(clock.monotonicMs(), 1000)
+    const nothing = a.poll({ maxWaitMs: 500 })
+    await clock.advance(500)
+    assert.deepEqual(await nothing, [])
+    await broker.close()
+  })
+
+  it('come back when the connection is lost, when the session ends, and when the lock is over', async () => {
+    const { clock, ...more } = await world()
+    const [a, b] = [await more.member('a'), await more.member('b')]
+    await more.produce('1')
+    await a.poll()
+    const waiting = b.poll({ maxWaitMs: 60_000 })
+    await clock.advance(1)
+    a.drop()
+    assert.deepEqual(
+      (await waiting).map(({ deliveries }) => deliveries),
+      [2],
+    )
+    await b.endSession()
+    const c = await more.member('c')
+    assert.deepEqual(
+      (await c.poll()).map(({ deliveries }) => deliveries),
+      [3],
+    )
+    const d = await more.member('d')
+    const later = d.poll({ maxWaitMs: 60_000 })
+    await clock.advance(30_000)
+    assert.deepEqual(
+      (await later).map(({ deliveries }) => deliveries),
+      [4],
+    )
+    await assert.rejects(c.ack('accept'), { code: 'INVALID_RECORD_STATE' })
+  })
+
+  it('stay with a member that renews its lock', async () => {
+    const { clock, ...more } = await world()
+    const [a, b] = [await more.member('a'), await more.member('b')]
+    await more.produce('1')
+    await a.poll()
+    await clock.advance(29_000)
+    await a.ack('renew')
+    await clock.advance(29_000)
+    assert.deepEqual(await b.poll(), [])
+    await a.ack('accept')
+    await setGroup(more.broker, GROUP, { 'share.renew.acknowledge.enable': 'false' })
+    await more.produce('2')
+    await a.poll()
+    await assert.rejects(a.ack('renew'), { code: 'INVALID_REQUEST' })
+  })
+
+  it('of a transaction that was aborted, or control records, are passed over', async () => {
+    const { broker, logs, ...more } = await world()
+    await setGroup(broker, GROUP, { 'share.isolation.level': 'read_committed' })
+    const a = await more.member('a')
+    await more.produce('before')
+    const log = logs.at('jobs', 0)
+    log.openTransactionAt = 1
+    await more.produce('hidden')
+    assert.deepEqual(values(await a.poll()), ['before'])
+    log.openTransactionAt = undefined
+    assert.deepEqual(values(await a.poll()), ['hidden'])
+  })
+})
+
+describe('a dead letter of a share group', () => {
+  it('is kept with where it came from before its record counts as done', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('good', 'bad')
+    const [good, bad] = await a.poll()
+    assert.ok(good !== undefined && bad !== undefined)
+    await a.ack('accept', [good])
+    await a.ack('reject', [bad])
+    await fake.clock.advance(0)
+    assert.deepEqual(deadLetters(fake), [
+      {
+        value: 'bad',
+        headers: {
+          topic: 'jobs',
+          partition: '0',
+          offset: '1',
+          timestamp: String(NOW_MS),
+          group: GROUP,
+          attempts: '1',
+          reason: 'a consumer rejected it',
+          at: String(NOW_MS),
+        },
+      },
+    ])
+    const [positions] = await fake.broker.share.positions(contextOf(), GROUP, null)
+    assert.deepEqual(positions?.partitions, [{ partition: 0, error: null, startOffset: 2, lag: 0 }])
+  })
+
+  it('comes after the last delivery that the group allows', async () => {
+    const fake = await world()
+    await setGroup(fake.broker, GROUP, { 'share.delivery.count.limit': '2' })
+    const a = await fake.member('a')
+    await fake.produce('poison')
+    for (const deliveries of [1, 2]) {
+      assert.deepEqual(
+        (await a.poll()).map((record) => record.deliveries),
+        [deliveries],
+      )
+      await a.ack('release')
+    }
+    await fake.clock.advance(0)
+    assert.deepEqual(await a.poll(), [])
+    assert.deepEqual(
+      deadLetters(fake).map(({ value, headers }) => [value, headers.attempts, headers.reason]),
+      [['poison', '2', 'it was delivered 2 times and never accepted']],
+    )
+  })
+
+  it('is not made where the topic says so, nor of a dead letter', async () => {
+    const fake = await world({}, { 'moonmq.dlq.enable': 'false' })
+    const a = await fake.member('a')
+    await fake.produce('unwanted')
+    await a.poll()
+    await a.ack('reject')
+    await fake.clock.advance(0)
+    assert.equal(fake.broker.topics.find('jobs.dlq'), undefined)
+    assert.equal((await fake.broker.share.positions(contextOf(), GROUP, null))[0]?.partitions[0]?.startOffset, 1)
+
+    await createTopic(fake.broker, 'other.dlq')
+    const b = new ShareMember(fake.broker, GROUP, 'b')
+    await b.join('other.dlq')
+    await produceOne(fake.broker, 'other.dlq', 0, buildBatch([{ key: null, value: Buffer.from('x'), timestampMs: NOW_MS }]))
+    await b.poll()
+    await b.ack('reject')
+    await fake.clock.advance(0)
+    assert.equal(fake.broker.topics.find('other.dlq.dlq'), undefined)
+  })
+
+  it('that cannot be written leaves its record on its way, and is tried until it can', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('bad')
+    await a.poll()
+    fake.metadata.failure = new Error('no topic can be made')
+    await a.ack('reject')
+    await fake.clock.advance(500)
+    assert.equal((await fake.broker.share.positions(contextOf(), GROUP, null))[0]?.partitions[0]?.startOffset, 0)
+    assert.deepEqual(await a.poll(), [])
+    fake.metadata.failure = undefined
+    await fake.clock.advance(5000)
+    assert.deepEqual(values(deadLetters(fake)), ['bad'])
+    assert.equal((await fake.broker.share.positions(contextOf(), GROUP, null))[0]?.partitions[0]?.startOffset, 1)
+  })
+})
+
+describe('a share session', () => {
+  it('goes on with the next epoch only, and ends with its connection', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await a.poll()
+    await assert.rejects(a.fetch({ sessionEpoch: 5 }), { code: 'SHARE_SESSION_EPOCH_INVALID' })
+    await a.poll()
+    await assert.rejects(
+      a.fetch({ sessionEpoch: 0 }, [{ topicId: 'x', partition: 0, batches: [{ first: 0, last: 0, types: ['accept'] }] }]),
+      {
+        code: 'INVALID_REQUEST',
+      },
+    )
+    a.drop()
+    await assert.rejects(a.fetch(), { code: 'SHARE_SESSION_MISSING' })
+  })
+
+  it('takes acknowledgements along with a fetch', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('1', '2')
+    const given = await a.poll()
+    await fake.produce('3')
+    const fetched = await a.fetch({}, acksOf(given, 'accept'))
+    assert.deepEqual(
+      fetched.partitions.map(({ ackError, acquired }) => [ackError, acquired]),
+      [[null, [{ first: 2, last: 2, deliveries: 1 }]]],
+    )
+    fetched.release()
+  })
+
+  it('is refused beyond the limit of the broker', async () => {
+    const fake = await world({ 'group.share.max.share.sessions': '1' })
+    const [a, b] = [await fake.member('a'), await fake.member('b')]
+    await a.poll()
+    await assert.rejects(b.poll(), { code: 'SHARE_SESSION_LIMIT' })
+    await a.endSession()
+    await b.poll()
+  })
+})
+
+describe('members of a share group', () => {
+  it('share the partitions, hear of changes, and are fenced by their epoch', async () => {
+    const fake = await world()
+    await createTopic(fake.broker, 'wide', 3)
+    const a = new ShareMember(fake.broker, GROUP, 'a')
+    await a.join('wide')
+    const partitionsOf = (member: ShareMember) => member.assigned.flatMap(({ partitions }) => partitions)
+    assert.deepEqual(partitionsOf(a), [0, 1, 2])
+    const b = new ShareMember(fake.broker, GROUP, 'b')
+    await b.join('wide')
+    await a.heartbeat()
+    assert.deepEqual([...partitionsOf(a), ...partitionsOf(b)].sort(), [0, 1, 2])
+    await fake.broker.topics.createPartitions(contextOf(), 'wide', 6)
+    await a.heartbeat()
+    await b.heartbeat()
+    assert.equal(partitionsOf(a).length + partitionsOf(b).length, 6)
+    const more = await Promise.all(
+      Array.from({ length: 6 }, async (_, at) => {
+        const member = new ShareMember(fake.broker, GROUP, `m${at}`)
+        await member.join('wide')
+        return member
+      }),
+    )
+    for (const member of [a, b, ...more]) await member.heartbeat()
+    assert.deepEqual(
+      [a, b, ...more].map((member) => partitionsOf(member).length),
+      new Array(8).fill(1),
+    )
+    await assert.rejects(
+      fake.broker.share.heartbeat(contextOf(), { group: GROUP, memberId: 'a', memberEpoch: 99, rackId: null, topicNames: null }),
+      {
+        code: 'FENCED_MEMBER_EPOCH',
+      },
+    )
+    await assert.rejects(
+      fake.broker.share.heartbeat(contextOf(), { group: GROUP, memberId: 'z', memberEpoch: 1, rackId: null, topicNames: null }),
+      {
+        code: 'GROUP_MEMBER_UNKNOWN',
+      },
+    )
+  })
+
+  it('that are silent are out', async () => {
+    const fake = await world()
+    await fake.member('a')
+    await fake.clock.advance(45_000)
+    const [described] = await fake.broker.share.describe(contextOf(), [GROUP])
+    assert.deepEqual([described?.state, described?.members.length, described?.assignor], ['Empty', 0, 'simple'])
+  })
+
+  it('keep others out of their group who speak another protocol', async () => {
+    const fake = await world()
+    await fake.member('a')
+    const groups = await fake.broker.groups.list(contextOf(), { states: [], kinds: ['share'] })
+    assert.deepEqual(groups.groups, [{ group: GROUP, protocolType: 'share', state: 'Stable', kind: 'share' }])
+    const [refused] = await fake.broker.groups.commit(contextOf(), {
+      group: GROUP,
+      generation: -1,
+      memberId: '',
+      instanceId: null,
+      offsets: [{ topic: 'jobs', partition: 0, value: { offset: 1, leaderEpoch: 0, metadata: '' } }],
+      durable: true,
+    })
+    assert.equal(refused?.row.kafka, 69)
+  })
+})
+
+describe('positions of a share group', () => {
+  it('are chosen and forgotten by an administrator while nobody reads', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('1', '2', '3')
+    await a.poll()
+    await a.ack('accept')
+    const to = (offset: number) => [{ topic: 'jobs', partitions: [{ partition: 0, offset }] }]
+    await assert.rejects(fake.broker.share.alterPositions(contextOf(), GROUP, to(1)), { code: 'GROUP_NOT_EMPTY' })
+    await a.leave()
+    await fake.broker.share.alterPositions(contextOf(), GROUP, to(1))
+    await a.join('jobs')
+    assert.deepEqual(values(await a.poll()), ['2', '3'])
+    await a.leave()
+    await a.endSession()
+    assert.deepEqual(await fake.broker.share.deletePositions(contextOf(), GROUP, ['jobs']), [null])
+    assert.deepEqual(await fake.broker.share.positions(contextOf(), GROUP, null), [])
+    await a.join('jobs')
+    assert.deepEqual(values(await a.poll()), ['1', '2', '3'])
+    await a.leave()
+    assert.deepEqual(await fake.broker.groups.delete(contextOf(), [GROUP]), [null])
+    await assert.rejects(fake.broker.share.positions(contextOf(), GROUP, null), { code: 'GROUP_MISSING' })
+    assert.equal((await a.fetch()).partitions[0]?.error?.code, 'GROUP_MISSING')
+  })
+
+  it('go with their topic', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('1')
+    await a.poll()
+    await fake.broker.topics.delete(contextOf(), 'jobs')
+    await createTopic(fake.broker, 'jobs')
+    await fake.produce('new')
+    await a.heartbeat()
+    assert.deepEqual(values(await a.poll()), ['new'])
+  })
+})
