@@ -54,6 +54,8 @@ const OFFSET_RESET = {
   words: 'earliest, latest or by_duration:PnDTnHnMnS',
 }
 
+const TOPIC_NAME = { expression: /^(?!__)[A-Za-z0-9._-]{0,249}$/, words: 'a topic name, not one that begins with __, or nothing' }
+
 /** Every setting of a group by Kafka's name, sorted. */
 export const GROUP_SETTINGS: readonly GroupSetting[] = [
   number('consumer', 'assignment.interval.ms', 1000, 'ms', { min: 0 }, 'Least time between two assignments of a consumer group.'),
@@ -66,6 +68,20 @@ export const GROUP_SETTINGS: readonly GroupSetting[] = [
     'How often members of a consumer group are told to send a heartbeat.',
   ),
   number('consumer', 'session.timeout.ms', 45_000, 'ms', { min: 1 }, 'A member of a consumer group that is silent for so long is removed.'),
+  plain(
+    'errors.deadletterqueue.copy.record.enable',
+    'boolean',
+    'true',
+    { stored: true },
+    'Kept for tools that set it: a dead letter always has the key, value and headers of its record here.',
+  ),
+  plain(
+    'errors.deadletterqueue.topic.name',
+    'string',
+    '',
+    { pattern: TOPIC_NAME },
+    'Topic for the dead letters of the group, whatever topic they come from. Empty: each topic has its own, by server.dlq.suffix.',
+  ),
   number('share', 'assignment.interval.ms', 1000, 'ms', { min: 0 }, 'Least time between two assignments of a share group.'),
   plain(
     'share.auto.offset.reset',

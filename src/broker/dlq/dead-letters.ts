@@ -17,6 +17,8 @@ export interface DeadLetterDeps {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Metrics
+  /** The topic that a group has chosen for its dead letters; empty: none. */
+  readonly chosenTopic: (group: string) => string
 }
 
 export interface DeadLetterOptions {
@@ -25,6 +27,8 @@ export interface DeadLetterOptions {
 }
 
 const TIMEOUT_MS = 30_000
+const NOT_COMPRESSED = 0
+const GZIP = 1
 /** How far back a letter is looked for that may have been moved before. */
 const LOOK_BACK_RECORDS = 10_000
 const LOOK_BACK_READ_RECORDS = 1000
@@ -44,14 +48,14 @@ export class DeadLetters {
     this.#options = options
   }
 
-  topicFor(topic: string): string {
-    return topic + this.#options.suffix
+  /** Whether records of the topic are kept when they die: not where the topic says otherwise, nor those of a dead-letter topic itself. */
+  isKept(topic: string, group: string): boolean {
+    const settings = this.#deps.partitions.topic(topic)?.settings
+    return settings?.keepsDeadLetters === true && !topic.endsWith(this.#options.suffix) && this.#nameFor(topic, group) !== topic
   }
 
-  /** Whether records of the topic are kept when they die: not where the topic says otherwise, nor of a dead-letter topic itself. */
-  isKept(topic: string): boolean {
-    const settings = this.#deps.partitions.topic(topic)?.settings
-    return settings?.keepsDeadLetters === true && !topic.endsWith(this.#options.suffix)
+  #nameFor(topic: string, group: string): string {
+    return this.#deps.chosenTopic(group) || topic + this.#options.suffix
   }
 
   /**
@@ -62,7 +66,7 @@ export class DeadLetters {
     const [first] = letters
     if (first === undefined) return
     try {
-      const target = await this.#topic(first.topic)
+      const target = await this.#topic(first.topic, first.group)
       const partition = first.partition % target.partitions.length
       const missing = mayRepeat ? await this.#notYetThere(target.name, partition, letters) : letters
       await this.#append(target.name, partition, missing)
@@ -79,8 +83,26 @@ export class DeadLetters {
       const { key, value } = letter
       return { topic, partition, key, value, headers: letterHeaders(letter, nowMs), timestampMs: nowMs }
     })
-    const outcomes = await this.#deps.records.produce(INTERNAL_CONTEXT, records, { acks: 'all', codec: 0, timeoutMs: TIMEOUT_MS })
-    for (const { error } of outcomes) if (error !== null) throw error
+    const tooLarge = await this.#write(records, NOT_COMPRESSED)
+    // What came compressed may only fit compressed.
+    const failed = tooLarge.length === 0 ? [] : await this.#write(tooLarge, GZIP)
+    if (failed.length > 0) throw new MoonMQError('RECORD_TOO_LARGE', this.#sizes(topic, failed))
+  }
+
+  /** Gives back those that are too large for the topic. */
+  async #write(records: readonly OutgoingRecord[], codec: number): Promise<OutgoingRecord[]> {
+    const outcomes = await this.#deps.records.produce(INTERNAL_CONTEXT, records, { acks: 'all', codec, timeoutMs: TIMEOUT_MS })
+    const tooLarge: OutgoingRecord[] = []
+    for (const [at, { error }] of outcomes.entries()) {
+      if (isCode(error, 'RECORD_TOO_LARGE')) tooLarge.push(records[at] as OutgoingRecord)
+      else if (error !== null) throw error
+    }
+    return tooLarge
+  }
+
+  #sizes(topic: string, records: readonly OutgoingRecord[]): { size: number; limit: number } {
+    const sizes = records.map(({ key, value }) => (key?.length ?? 0) + (value?.length ?? 0))
+    return { size: Math.max(...sizes), limit: this.#deps.partitions.topic(topic)?.settings.log.maxMessageBytes ?? 0 }
   }
 
   /** The letters that are not among the latest records of the partition. */
@@ -112,9 +134,9 @@ export class DeadLetters {
     return [...wanted.values()]
   }
 
-  /** The dead-letter topic of a topic, made when there is none: with as many partitions, so that a record keeps its number. */
-  async #topic(source: string): Promise<TopicImage> {
-    const name = this.topicFor(source)
+  /** The topic for dead letters, made when there is none: with as many partitions as theirs, so that a record keeps its number. */
+  async #topic(source: string, group: string): Promise<TopicImage> {
+    const name = this.#nameFor(source, group)
     const known = this.#deps.topics.find(name)
     if (known !== undefined) return known
     const pending = this.#making.get(name)

@@ -95,7 +95,7 @@ export class DeadMoves {
   async #move(entry: ShareEntry, work: DeadWork): Promise<void> {
     const topic = this.#deps.topicById(entry.id.topicId)
     // Without its topic there is no record, and a topic that keeps none lets its records go.
-    if (topic === undefined || !this.#deps.letters.isKept(topic.name)) return
+    if (topic === undefined || !this.#deps.letters.isKept(topic.name, entry.id.group)) return
     let offset = work.first
     while (offset <= work.last && !entry.isGone) offset = await this.#moveChunk(entry, topic.name, offset, work)
   }

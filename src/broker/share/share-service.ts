@@ -110,7 +110,7 @@ export class ShareService implements Resource {
   }
 
   #rules(group: string, topic: string | undefined): ShareRules {
-    return { ...this.#deps.settings.of(group), keepsDeadLetters: topic !== undefined && this.#deps.letters.isKept(topic) }
+    return { ...this.#deps.settings.of(group), keepsDeadLetters: topic !== undefined && this.#deps.letters.isKept(topic, group) }
   }
 
   #rulesOf({ id }: ShareEntry): ShareRules {

@@ -202,6 +202,29 @@ describe('a dead letter of a share group', () => {
     assert.equal(fake.broker.topics.find('other.dlq.dlq'), undefined)
   })
 
+  it('goes where its group says', async () => {
+    const fake = await world()
+    await setGroup(fake.broker, GROUP, { 'errors.deadletterqueue.topic.name': 'dlq.workers' })
+    const a = await fake.member('a')
+    await fake.produce('bad')
+    await a.poll()
+    await a.ack('reject')
+    await fake.clock.advance(0)
+    assert.deepEqual(values(deadLetters(fake, 'dlq.workers')), ['bad'])
+    assert.equal(fake.broker.topics.find('jobs.dlq'), undefined)
+  })
+
+  it('of a record that is as large as its topic takes fits with what is added', async () => {
+    const fake = await world({}, { 'max.message.bytes': '2000' })
+    const a = await fake.member('a')
+    await fake.produce('x'.repeat(940))
+    await a.poll()
+    await a.ack('reject')
+    await fake.clock.advance(0)
+    assert.equal(deadLetters(fake)[0]?.value.length, 940)
+    assert.equal(fake.broker.topics.get('jobs.dlq').config.get('cleanup.policy'), 'delete')
+  })
+
   it('that cannot be written leaves its record on its way, and is tried until it can', async () => {
     const fake = await world()
     const a = await fake.member('a')
