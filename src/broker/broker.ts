@@ -169,6 +169,7 @@ export class Broker implements RecordPorts, Resource {
         log,
         metrics: deps.metrics,
         failpoint: deps.failpoint ?? NO_FAILPOINT,
+        loader: deps.loader,
         stateTopic: this.#coordinatorTopic(metadata, settings, TRANSACTION_STATE, 'transaction.state.log'),
         partitions,
         producers: this.producers,

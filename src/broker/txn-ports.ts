@@ -94,7 +94,7 @@ export interface TransactionPort {
    */
   end(context: RequestContext, owner: TransactionOwner, commit: boolean, bumpsEpoch: boolean): Promise<ProducerIdentity>
   describe(context: RequestContext, transactionalIds: readonly string[]): Promise<readonly TransactionDescription[]>
-  /** Throws COORDINATOR_LOADING while not everything was read, INVALID_PATTERN. */
+  /** Throws COORDINATOR_LOADING while not everything was read, INVALID_REGULAR_EXPRESSION. */
   list(context: RequestContext, filter: TransactionFilter): Promise<readonly TransactionListing[]>
   /** One outcome a partition. Durable when it resolves. */
   writeMarker(context: RequestContext, marker: ForcedMarker): Promise<readonly (MoonMQError | null)[]>

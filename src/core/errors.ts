@@ -143,7 +143,6 @@ export const ERRORS = {
   OFFSET_METADATA_TOO_LARGE: row(1, 12, 413, FINAL, 'offset metadata of {size} bytes exceeds {limit}'),
   UNSTABLE_OFFSET_COMMIT: row(7, 88, 409, RETRY, 'an offset of group "{group}" waits for the end of a transaction'),
   OPERATION_NOT_ATTEMPTED: row(7, 55, 409, FINAL, 'not attempted, because another part of the request is refused'),
-  INVALID_PATTERN: row(1, 128, 400, FINAL, '"{pattern}" is no regular expression'),
   GROUP_SUBSCRIBED_TO_TOPIC: row(16, 86, 409, FINAL, 'group "{group}" is subscribed to topic "{topic}"'),
 
   // Share groups

@@ -4,6 +4,7 @@ import { asMoonMQError, isCode, MoonMQError } from '../../core/errors.ts'
 import type { Failpoint } from '../../core/failpoint.ts'
 import { coordinatorPartition } from '../../core/hash.ts'
 import { inTurns } from '../../core/in-turns.ts'
+import type { Loader } from '../../core/loader.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { Random } from '../../core/random.ts'
 import { Semaphore } from '../../core/semaphore.ts'
@@ -12,6 +13,7 @@ import { INTERNAL_CONTEXT, type RequestContext } from '../context.ts'
 import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
 import type { CommitOffsets } from '../group-ports.ts'
 import { CONSUMER_OFFSETS } from '../internal-topics.ts'
+import { Patterns } from '../patterns.ts'
 import type { ProducerPort } from '../ports.ts'
 import type { Partitions } from '../topics/partitions.ts'
 import type {
@@ -40,6 +42,7 @@ export interface TxnDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly failpoint: Failpoint
+  readonly loader: Loader
   readonly stateTopic: CoordinatorTopic
   readonly partitions: Partitions
   readonly producers: ProducerPort
@@ -70,6 +73,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   readonly #options: TxnOptions
   readonly #shards: readonly TxnShard[]
   readonly #markers: Markers
+  readonly #patterns: Patterns
   readonly #unobserve: readonly (() => void)[]
   #sweepTimer: Timer | null = null
   #closed = false
@@ -78,6 +82,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
     this.#deps = deps
     this.#options = options
     const { clock, random, metrics, failpoint, stateTopic, partitions, commits } = deps
+    this.#patterns = new Patterns({ loader: deps.loader })
     const log = deps.log.child({ room: 'transactions' })
     const counters = {
       committed: metrics.counter('moonmq_transactions_ended_total', { result: 'committed' }),
@@ -307,13 +312,12 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   }
 
   async list(_context: RequestContext, filter: TransactionFilter): Promise<readonly TransactionListing[]> {
-    if (this.#shards.some(({ state }) => state === 'idle' || state === 'loading'))
-      throw new MoonMQError('COORDINATOR_LOADING', { group: '*' })
-    return listTransactions(
-      this.#shards.flatMap(({ entries }) => [...entries.values()]),
-      filter,
-      this.#deps.clock.nowMs(),
-    )
+    if (this.#shards.some(({ state }) => state === 'idle' || state === 'loading')) throw new MoonMQError('COORDINATOR_LOADING', { group: '*' })
+    const isAny = filter.pattern === null || filter.pattern === ''
+    if (!isAny) await this.#patterns.ready()
+    const matches = isAny ? () => true : this.#patterns.compile(filter.pattern ?? '')
+    const entries = this.#shards.flatMap((shard) => [...shard.entries.values()])
+    return listTransactions(entries, filter, matches, this.#deps.clock.nowMs())
   }
 
   async writeMarker(_context: RequestContext, marker: ForcedMarker): Promise<readonly (MoonMQError | null)[]> {
