@@ -312,7 +312,8 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   }
 
   async list(_context: RequestContext, filter: TransactionFilter): Promise<readonly TransactionListing[]> {
-    if (this.#shards.some(({ state }) => state === 'idle' || state === 'loading')) throw new MoonMQError('COORDINATOR_LOADING', { group: '*' })
+    if (this.#shards.some(({ state }) => state === 'idle' || state === 'loading'))
+      throw new MoonMQError('COORDINATOR_LOADING', { group: '*' })
     const isAny = filter.pattern === null || filter.pattern === ''
     if (!isAny) await this.#patterns.ready()
     const matches = isAny ? () => true : this.#patterns.compile(filter.pattern ?? '')

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { addPartitions, complete, type End, endTransaction, fence, initProducer, isPart, type Step } from '../../../../src/broker/txn/rules.ts'
+import {
+  addPartitions,
+  complete,
+  type End,
+  endTransaction,
+  fence,
+  initProducer,
+  isPart,
+  type Step,
+} from '../../../../src/broker/txn/rules.ts'
 import { listPartitions, type Transaction, TWO_PHASE_TIMEOUT_MS } from '../../../../src/broker/txn/transaction.ts'
 
 const P0 = { topic: 't', partition: 0 }
