@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import type { Broker } from '../../src/broker/broker.ts'
 import type { TransactionOwner } from '../../src/broker/ports.ts'
+import { isTransactional, readBatchHeader } from '../../src/record/batch.ts'
 import { buildBatch } from '../../src/record/builder.ts'
+import { readRecords, recordsSection } from '../../src/record/record.ts'
+import { readEndTransaction } from '../../src/storage/producer-state.ts'
 import { contextOf } from './fake-broker.ts'
 
 /** How a client speaks: partitions added before they are written to, or by being written to, with an epoch for each transaction. */
@@ -44,7 +47,7 @@ export class TestProducer {
     const { producerId, producerEpoch, transactionalId } = this.#owner
     const place = `${topic}-${partition}`
     const baseSequence = this.#sequences.get(place) ?? 0
-    const record = { key: null, value: Buffer.from(value.padEnd(valueBytes)), timestampMs: Date.now() }
+    const record = { key: Buffer.from(value), value: Buffer.from(value.padEnd(valueBytes)), timestampMs: Date.now() }
     const batch = buildBatch([record], { producerId, producerEpoch, baseSequence, transactional: true })
     const support = this.flow === 'plain' ? 'verify' : 'add'
     const partitions = [{ topic, partition, batch }]
@@ -121,4 +124,49 @@ export async function offsetOf(broker: Broker, group: string, topic: string, par
   const [found] = await broker.groups.committed(contextOf(), { group, topics: [{ topic, partitions: [partition] }], requireStable: true })
   assert.notEqual(found?.unstable, true, 'a transaction that is over still holds an offset back')
   return found?.value?.offset ?? null
+}
+
+/**
+ * One fetch with read committed, filtered as a client does it: by the aborted transactions of the answer and the markers in it. Checks that
+ * nothing at or above the last stable offset came.
+ */
+export async function fetchCommitted(
+  broker: Broker,
+  topic: string,
+  partition: number,
+  fetchOffset: number,
+  maxBytes: number,
+): Promise<{ readonly records: readonly { readonly offset: number; readonly value: string }[]; readonly nextOffset: number }> {
+  const limits = { maxBytes, maxWaitMs: 0, minBytes: 0, isolation: 'read_committed' as const }
+  const wanted = { topic, partition, fetchOffset, maxBytes, currentLeaderEpoch: -1, lastFetchedEpoch: -1 }
+  const fetched = await broker.fetch.fetch(contextOf(), { ...limits, partitions: [wanted] })
+  try {
+    const [answer] = fetched.partitions
+    assert.ok(answer !== undefined && answer.error === null, answer?.error?.message)
+    const aborted = [...(answer.aborted ?? [])].sort((left, right) => left.firstOffset - right.firstOffset)
+    const bytes = Buffer.concat(answer.read?.buffers ?? [])
+    const hidden = new Set<number>()
+    const records: { offset: number; value: string }[] = []
+    let nextOffset = fetchOffset
+    for (let position = 0; position < bytes.length; ) {
+      const header = readBatchHeader(bytes, position)
+      assert.ok(header.baseOffset < answer.lastStableOffset, `offset ${header.baseOffset} is not stable`)
+      while (aborted[0] !== undefined && aborted[0].firstOffset <= header.baseOffset + header.lastOffsetDelta) {
+        hidden.add((aborted.shift() as { producerId: number }).producerId)
+      }
+      const marker = readEndTransaction(bytes, position, header)
+      if (marker !== null && !marker.committed) hidden.delete(header.producerId)
+      const isHidden = isTransactional(header) && hidden.has(header.producerId)
+      if (marker === null && !isHidden) {
+        for (const record of readRecords(recordsSection(bytes, position, header), header)) {
+          if (record.offset >= fetchOffset) records.push({ offset: record.offset, value: record.value?.toString().trimEnd() ?? '' })
+        }
+      }
+      nextOffset = header.baseOffset + header.lastOffsetDelta + 1
+      position += header.sizeBytes
+    }
+    return { records, nextOffset }
+  } finally {
+    fetched.release()
+  }
 }

@@ -125,6 +125,13 @@ export function fence(txn: Transaction, nowMs: number): Transaction {
   return { ...prepared(txn, false, 2, nowMs), lastProducerEpoch: NO_EPOCH }
 }
 
+/** The identity that follows when the end under way is over: its client knows it already. */
+function isComing(txn: Transaction | undefined, { producerId, producerEpoch }: ProducerIdentity): boolean {
+  if (txn === undefined || !isEnding(txn)) return false
+  const coming = complete(txn, txn.updatedAtMs)
+  return coming.producerId === producerId && coming.producerEpoch === producerEpoch
+}
+
 // ---- what is part of it ---------------------------------------------------------------------------------------------------
 
 /** Throws PRODUCER_ID_MAPPING, PRODUCER_FENCED. */
@@ -143,6 +150,7 @@ export function addPartitions(
   clientVersion: ClientVersion,
   nowMs: number,
 ): Step<null> {
+  if (isComing(txn, producer)) return CONCURRENT
   checkOwner(txn, producer)
   if (isEnding(txn)) return CONCURRENT
   if (isKept(txn)) throw badState(txn, 'get more partitions after its client has gone: it can only be ended')
@@ -155,6 +163,7 @@ export function addPartitions(
 
 /** Whether a partition is part of the transaction that is open. Throws like `addPartitions`. */
 export function isPart(txn: Transaction | undefined, producer: ProducerIdentity, partition: TopicPartition): boolean | 'concurrent' {
+  if (isComing(txn, producer)) return 'concurrent'
   checkOwner(txn, producer)
   if (isEnding(txn)) return 'concurrent'
   return txn.state === 'Ongoing' && !isKept(txn) && hasPartition(txn.partitions, partition.topic, partition.partition)
@@ -200,6 +209,7 @@ function endPlain(txn: Transaction | undefined, end: End, nowMs: number): Step<P
  */
 function endBumping(txn: Transaction | undefined, end: End, nowMs: number): Step<ProducerIdentity> {
   if (txn === undefined) throw new MoonMQError('PRODUCER_ID_MAPPING', { producerId: end.producerId })
+  if (isComing(txn, end)) return CONCURRENT
   const owner = ownerOf(txn)
   const knowsBumps = txn.clientVersion === 2
   const isAfterBump = knowsBumps && txn.producerEpoch === end.producerEpoch + 1

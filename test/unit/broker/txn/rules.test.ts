@@ -153,6 +153,11 @@ describe('the end of a transaction, an epoch for each (KIP-890)', () => {
     assert.deepEqual(answer(step), { producerId: 9, producerEpoch: 0 })
     const ending = next(step)
     assert.deepEqual([ending.producerId, ending.producerEpoch, ending.nextProducerId], [7, 32_767, 9])
+    // The client goes on with what it was given before the old markers are written.
+    const coming = { producerId: 9, producerEpoch: 0 }
+    assert.deepEqual(addPartitions(ending, coming, [P1], 2, 40), { kind: 'concurrent' })
+    assert.equal(isPart(ending, coming, P1), 'concurrent')
+    assert.equal(end(ending, { ...bumping, ...coming, commit: false }).kind, 'concurrent')
     const done = complete(ending, 40)
     assert.deepEqual([done.producerId, done.producerEpoch, done.nextProducerId], [9, 0, -1])
     const resend = endTransaction(done, { producerId: 7, producerEpoch: 32_766, commit: true, freshId: null, ...bumping }, 50)
