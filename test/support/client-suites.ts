@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BROKER_SETTINGS } from '../../src/config/broker-settings.ts'
 import { variableOf } from '../../src/config/environment.ts'
@@ -19,6 +19,8 @@ export interface ClientSuite {
   /** What the script takes as its filter. */
   readonly filter?: string
   readonly env?: Readonly<Record<string, string>>
+  /** What its heavy steps run under. */
+  readonly wrap?: string
   /** Its script takes a list of tests: those that pass on Kafka. The others are told to stay out. */
   readonly isListed?: true
   /** Seconds for the tests alone, wholly; null = the script's own. */
@@ -50,7 +52,8 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
   { name: 'kafka-go', log: 'go', needs: ['go'], env: { SKIP: '^(TestConn|TestReaderConsumerGroup)$' }, limitS: 300 },
   { name: 'kafka-go-reader', script: 'kafka-go', log: 'go', needs: ['go'], filter: '^TestReaderConsumerGroup$', limitS: 120 },
   { name: 'kfake-behaviours', log: 'go', needs: ['go'], isListed: true, limitS: 420 },
-  { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, limitS: 300 },
+  // Its makefile does not stand two jobs at once.
+  { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, wrap: 'env JOBS=1', limitS: 300 },
 ]
 
 /** What the suites want of a broker, as they get it of Kafka: `kafka.properties` beside the scripts. */
@@ -93,6 +96,8 @@ function scriptOf({ name, script }: ClientSuite): string {
 
 export interface SuiteRun {
   readonly list: SuiteList
+  /** Whether its tests began at all. */
+  readonly isInstalled: boolean
   readonly printed: string
   readonly seconds: number
 }
@@ -110,10 +115,12 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
     ...suite.env,
     ...part.env,
     SUITES_DIR: suitesFolder,
-    SUITE_WRAP: process.env.MOONMQ_TEST_SUITE_WRAP ?? '',
+    SUITE_WRAP: [process.env.MOONMQ_TEST_SUITE_WRAP, suite.wrap].filter((each) => each !== undefined).join(' '),
     ...(limitS === null ? {} : { LIMIT: String(limitS) }),
   }
   if (suite.isListed === true) Object.assign(env, { LIST: listedTests(suite, suitesFolder) })
+  const logs = ['run.log', 'run.log.txt', 'out.json'].map((file) => join(suitesFolder, suite.script ?? suite.name, file))
+  for (const file of logs) rmSync(file, { force: true })
   const startedMs = Date.now()
   const ran = await run('bash', [scriptOf(suite), address, part.filter ?? suite.filter ?? ''], {
     limitMs: INSTALL_LIMIT_MS + (limitS ?? 600) * 1000,
@@ -122,7 +129,7 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
   const seconds = Math.round((Date.now() - startedMs) / 1000)
   const printed = ran.stdout + ran.stderr
   const outcomes = readOutcomes(suite.log, join(suitesFolder, suite.script ?? suite.name), printed)
-  return { list: { head: [], outcomes }, printed, seconds }
+  return { list: { head: [], outcomes }, isInstalled: logs.some(exists), printed, seconds }
 }
 
 /** A file with the names of what passes on Kafka; an empty name, which means all, when there is no list. */

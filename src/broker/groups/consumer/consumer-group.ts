@@ -71,8 +71,8 @@ export class ConsumerGroup implements GroupMachine {
     member.joinDeadlineMs = Number.POSITIVE_INFINITY
     member.syncDeadlineMs = Number.POSITIVE_INFINITY
     core.finish(isNew ? `member ${member.memberId} joined` : `member ${member.memberId} was heard`)
-    const isWhole =
-      beat.memberEpoch === JOIN_EPOCH || (beat.rebalanceTimeoutMs !== null && beat.subscribedTopics !== null && beat.owned !== null)
+    const isSubscribing = beat.subscribedTopics !== null || beat.subscribedRegex !== null
+    const isWhole = beat.memberEpoch === JOIN_EPOCH || (beat.rebalanceTimeoutMs !== null && isSubscribing && beat.owned !== null)
     const isTold = isWhole || !samePartitions(before, member.assigned)
     return {
       memberId: member.memberId,

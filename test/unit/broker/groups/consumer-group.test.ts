@@ -160,6 +160,13 @@ test('a regular expression stands for the topics whose whole name it matches, no
   harness.metadata.addTopic('my-orders-eu', 2)
   await converge([a], 2)
   assert.deepEqual(a.numbers, [0, 1], 'the name only ends with it')
+  const whole = { subscribedTopics: null, subscribedRegex: 'orders-.*', rebalanceTimeoutMs: 60_000, owned: [] }
+  const told = await harness.beat('a', a.epoch, whole)
+  assert.deepEqual(
+    told.assignment?.flatMap(({ partitions }) => [...partitions]),
+    [0, 1],
+    'who says everything again, and owns nothing now, is told what it has',
+  )
   harness.metadata.addTopic('orders-us', 1)
   await harness.crash()
   await converge([a], 2)
