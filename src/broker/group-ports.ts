@@ -189,6 +189,11 @@ export interface GroupPort {
       requireStable?: boolean
     },
   ): Promise<readonly CommittedOffset[]>
+  /** Takes single offsets away; one outcome each, null = gone or never there. Throws what the group as a whole is refused with. */
+  deleteOffsets(
+    context: RequestContext,
+    request: { group: string; offsets: readonly { readonly topic: string; readonly partition: number }[] },
+  ): Promise<readonly (MoonMQError | null)[]>
   describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]>
   /** `loading` when a partition of the offsets topic has not been read yet. */
   list(

@@ -20,7 +20,6 @@ export const SKIPPED_APIS: readonly SkippedApi[] = [
   ...skipped(LOGIN, { 17: 'SaslHandshake', 29: 'DescribeAcls', 30: 'CreateAcls', 31: 'DeleteAcls', 36: 'SaslAuthenticate' }),
   ...skipped(LOGIN, { 48: 'DescribeClientQuotas', 49: 'AlterClientQuotas' }),
   ...skipped(LOGIN, { 50: 'DescribeUserScramCredentials', 51: 'AlterUserScramCredentials' }),
-  ...skipped('offsets of single partitions cannot be deleted in this version', { 47: 'OffsetDelete' }),
   ...skipped(TOKENS, { 38: 'CreateDelegationToken', 39: 'RenewDelegationToken' }),
   ...skipped(TOKENS, { 40: 'ExpireDelegationToken', 41: 'DescribeDelegationToken' }),
   ...skipped(CLUSTER, { 64: 'UnregisterBroker', 80: 'AddRaftVoter', 81: 'RemoveRaftVoter', 94: 'UnregisterController' }),

@@ -49,6 +49,7 @@ export class Watched<T> {
 
   /** Called the moment the value arrives. */
   onValue: (value: T) => void = () => {}
+  onError: (error: unknown) => void = () => {}
 
   constructor(promise: Promise<T>) {
     promise.then(
@@ -58,6 +59,7 @@ export class Watched<T> {
       },
       (error: unknown) => {
         this.error = error
+        this.onError(error)
       },
     )
   }

@@ -168,6 +168,27 @@ export const MUTANTS: readonly Mutant[] = [
     tests: [`${STORAGE}/compaction/pass.test.js`],
   },
   {
+    name: 'a partition is granted while its former owner still has it',
+    file: 'broker/groups/consumer/reconcile.js',
+    find: 'else if (isFree(topic, partition))',
+    replace: 'else if (true)',
+    tests: ['sim/group-histories.test.js', 'unit/broker/groups/consumer-group.test.js'],
+  },
+  {
+    name: 'what a member has to give back counts as given back at once',
+    file: 'broker/groups/consumer/reconcile.js',
+    find: 'if (stillHolds(taken))',
+    replace: 'if (false)',
+    tests: ['sim/group-histories.test.js', 'unit/broker/groups/consumer-group.test.js'],
+  },
+  {
+    name: 'a member that was put out of its group may still commit',
+    file: 'broker/groups/consumer/consumer-group.js',
+    find: 'if (member === undefined)\n            return this.#unknown(claim.memberId);',
+    replace: 'if (member === undefined)\n            return null;',
+    tests: ['sim/group-histories.test.js', 'unit/broker/groups/consumer-group.test.js'],
+  },
+  {
     name: 'nobody looks whether the file has a name',
     file: 'storage/segment-target.js',
     find: '            this.#expectName();',

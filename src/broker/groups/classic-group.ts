@@ -70,6 +70,7 @@ export class ClassicGroup implements GroupMachine {
     restored.#leader = known ? snapshot.leader : (restored.#members.first()?.memberId ?? null)
     restored.#state = snapshot.members.some((member) => member.assignment.length > 0) ? 'Stable' : 'CompletingRebalance'
     if (restored.#state === 'CompletingRebalance') restored.#openSyncBarrier(nowMs)
+    if (snapshot.leader === null) restored.rebalance('the members had not agreed yet', nowMs)
     return restored
   }
 
@@ -153,7 +154,10 @@ export class ClassicGroup implements GroupMachine {
   }
 
   takeRecords(stateChangedAtMs: number): readonly StoredPair[] {
-    return [{ key: groupKey(this.group), value: groupValue({ snapshot: this.snapshot(), stateChangedAtMs }) }]
+    // Without a leader: nobody has agreed on what the members have, and a restart goes on with the rebalance.
+    const isAgreed = this.#state !== 'PreparingRebalance'
+    const snapshot = { ...this.snapshot(), ...(isAgreed ? {} : { leader: null }) }
+    return [{ key: groupKey(this.group), value: groupValue({ snapshot, stateChangedAtMs }) }]
   }
 
   /** While a group rebalances nothing of it may go; nor when the subscriptions of a stable one cannot be read. */

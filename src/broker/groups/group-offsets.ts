@@ -4,7 +4,7 @@ import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
-import type { StoredOffset } from '../offsets/offset-store.ts'
+import type { OffsetEntry, StoredOffset } from '../offsets/offset-store.ts'
 import type { CommitOffsets, CommittedOffset, GroupPort } from '../ports.ts'
 import type { ProducerIdentity } from '../txn-ports.ts'
 import type { GroupEntry } from './group-entry.ts'
@@ -121,6 +121,32 @@ export class GroupOffsets {
     }
     // A group that was made for a commit of which nothing was stored, and a member that was heard from.
     shard.settle(entry)
+    return outcomes
+  }
+
+  /** What a member subscribes to stays; groups of members that are no consumers must be empty (KIP-496). */
+  async deleteOffsets(
+    _context: RequestContext,
+    { group, offsets }: Parameters<GroupPort['deleteOffsets']>[1],
+  ): Promise<readonly (MoonMQError | null)[]> {
+    const shard = await this.#table.writable(group, true)
+    const entry = shard.groups.get(group)
+    if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
+    const { machine } = entry
+    if (machine.kind === 'share') throw new MoonMQError('GROUP_KIND', { group, kind: 'consumer' })
+    if (!machine.isVacant && machine.protocolType !== 'consumer') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    const subscribed = machine.subscribedTopics()
+    const gone: OffsetEntry[] = []
+    const outcomes = offsets.map(({ topic, partition }) => {
+      if (!this.#image().topics.has(topic)) return new MoonMQError('TOPIC_MISSING', { topic })
+      if (subscribed === null || subscribed.has(topic)) return new MoonMQError('GROUP_SUBSCRIBED_TO_TOPIC', { group, topic })
+      const value = entry.offsets.get(topic, partition)
+      if (value !== undefined) gone.push({ topic, partition, value })
+      return null
+    })
+    shard.deleteOffsets(entry, gone, 'somebody asked for it')
+    shard.checkReady(group)
+    await shard.whenDurable(entry)
     return outcomes
   }
 

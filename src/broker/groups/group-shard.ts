@@ -171,9 +171,11 @@ export class GroupShard {
 
   /**
    * Another machine goes on with the group, which keeps its offsets: what was stored of the former one goes, and what the new one
-   * stores comes, in one batch. Throws like `append`.
+   * stores comes, in one batch. Whoever waits in the former one is answered. The caller settles the group. Throws like `append`.
    */
   replace(entry: GroupEntry, machine: GroupMachine): void {
+    this.#applyAll(entry)
+    this.checkReady(entry.group)
     const nowMs = this.#deps.clock.nowMs()
     const pairs = machine.takeRecords(nowMs, nowMs)
     const kept = new Set(pairs.map(({ key }) => key.toString('latin1')))
@@ -182,7 +184,6 @@ export class GroupShard {
     entry.disarm()
     entry.machine = machine
     entry.stateChangedAtMs = nowMs
-    this.settle(entry)
   }
 
   /** Undefined when everything of the group is durable; else resolves when it is, or rejects with COORDINATOR_NOT_AVAILABLE. */
@@ -235,22 +236,28 @@ export class GroupShard {
 
   /** Does what the machine asked for and sets the group's timer. The last step of whoever called the machine. */
   settle(entry: GroupEntry): void {
-    const effects = entry.machine.drain()
-    for (const effect of effects) {
-      try {
-        this.#apply(entry, effect)
-      } catch (error) {
-        // The shard has failed and has answered everything that was parked.
-        this.#deps.log.warn('group.not_stored', `group "${entry.group}" could not be stored: ${asMoonMQError(error).message}`)
-        return
-      }
-    }
+    this.#applyAll(entry)
     if (this.state !== 'ready') return
     if (entry.machine.state === 'Dead') entry.disarm()
     else if (entry.forgettable && !this.pending.has(entry.group)) {
       entry.disarm()
       this.groups.delete(entry.group)
     } else entry.arm(this.#deps.clock, () => this.#tick(entry))
+  }
+
+  /** An effect may put another machine in the place of this one, whose effects are next. */
+  #applyAll(entry: GroupEntry): void {
+    for (let effects = entry.machine.drain(); effects.length > 0; effects = entry.machine.drain()) {
+      for (const effect of effects) {
+        try {
+          this.#apply(entry, effect)
+        } catch (error) {
+          // The shard has failed and has answered everything that was parked.
+          this.#deps.log.warn('group.not_stored', `group "${entry.group}" could not be stored: ${asMoonMQError(error).message}`)
+          return
+        }
+      }
+    }
   }
 
   #tick(entry: GroupEntry): void {

@@ -148,6 +148,10 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     await shard.endTransaction(marker)
   }
 
+  deleteOffsets(context: RequestContext, request: Parameters<GroupPort['deleteOffsets']>[1]): ReturnType<GroupPort['deleteOffsets']> {
+    return this.#offsets.deleteOffsets(context, request)
+  }
+
   describe(context: RequestContext, groups: readonly string[]): Promise<readonly GroupDescription[]> {
     return this.#admin.describe(context, groups)
   }

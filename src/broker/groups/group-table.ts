@@ -119,7 +119,6 @@ export class GroupTable {
     if (entry.machine.kind === kind) return entry
     const machine = entry.machine.isVacant ? make?.() : convert?.(entry.machine, this.#clock.monotonicMs())
     if (machine === undefined || machine === null) throw new MoonMQError('GROUP_KIND', { group, kind })
-    shard.settle(entry)
     shard.replace(entry, machine)
     return entry
   }

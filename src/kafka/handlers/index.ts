@@ -33,6 +33,7 @@ import { electLeaders } from './43-elect-leaders.ts'
 import { incrementalAlterConfigs } from './44-incremental-alter-configs.ts'
 import { alterPartitionReassignments } from './45-alter-partition-reassignments.ts'
 import { listPartitionReassignments } from './46-list-partition-reassignments.ts'
+import { offsetDelete } from './47-offset-delete.ts'
 import { describeQuorum } from './55-describe-quorum.ts'
 import { updateFeatures } from './57-update-features.ts'
 import { describeCluster } from './60-describe-cluster.ts'
@@ -87,6 +88,7 @@ export const KAFKA_APIS: readonly AnyApi[] = [
   incrementalAlterConfigs,
   alterPartitionReassignments,
   listPartitionReassignments,
+  offsetDelete,
   describeQuorum,
   updateFeatures,
   describeCluster,

@@ -1,7 +1,7 @@
 import { ClassicGroup } from '../classic-group.ts'
 import { encodeAssignment, type NamedPartitions, subscriptionOf } from '../classic-subscription.ts'
 import type { MemberJoin } from '../classic-types.ts'
-import { type Assignment, type Holding, listed } from './assignment.ts'
+import { type Assignment, type Holding, listed, NO_HOLDING } from './assignment.ts'
 import type { ConsumerCore } from './consumer-core.ts'
 import type { ConsumerMember } from './consumer-member.ts'
 
@@ -29,12 +29,16 @@ export function mayDowngrade(core: ConsumerCore): boolean {
   return core.members.size <= classic.maxMembers
 }
 
-/** A classic group with the members and what they are to have goes on; nobody may miss that they have to agree anew. */
+/** A classic group goes on with the members and what they have, not what they were to have: some of that is still with others. */
 export function downgrade(core: ConsumerCore, reason: string, nowMs: number, rebalances: boolean): void {
   const classic = ClassicGroup.adopt(core.group, core.options.classic, core.epoch, [...core.members.all()].map(joinOf), nowMs)
   for (const member of classic.members()) {
+    const held = core.members.get(member.memberId)
     const version = subscriptionOf(member.metadata(classic.protocol))?.version ?? 0
-    member.assignment = encodeAssignment(version, named(core, core.members.target(member.memberId)))
+    member.assignment = encodeAssignment(version, [
+      ...named(core, held?.assigned ?? NO_HOLDING),
+      ...named(core, held?.revoking ?? NO_HOLDING),
+    ])
   }
   if (rebalances) classic.rebalance(reason, nowMs)
   core.effect({ kind: 'replace', machine: classic, reason })

@@ -2,7 +2,7 @@ import type { Loader } from '../../../core/loader.ts'
 import type { TopicImage } from '../../../metadata/types.ts'
 import { Patterns } from '../../patterns.ts'
 
-/** The topics whose whole name a pattern matches. Internal ones are never among them. */
+/** The topics whose whole name a pattern matches, internal ones included as in Kafka. */
 export class TopicPattern {
   readonly #matches: (name: string) => boolean
   #seen: ReadonlyMap<string, TopicImage> | null = null
@@ -18,8 +18,8 @@ export class TopicPattern {
     if (all === this.#seen) return this.#topics
     const answers = new Map<string, boolean>()
     const topics: string[] = []
-    for (const [name, topic] of all) {
-      const isMatch = !topic.internal && (this.#answers.get(name) ?? this.#matches(name))
+    for (const name of all.keys()) {
+      const isMatch = this.#answers.get(name) ?? this.#matches(name)
       answers.set(name, isMatch)
       if (isMatch) topics.push(name)
     }

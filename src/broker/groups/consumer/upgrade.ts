@@ -48,7 +48,9 @@ function convert(member: ClassicMember, classic: ClassicGroup, image: MetadataIm
   converted.classic = { sessionTimeoutMs: member.sessionTimeoutMs, protocols: member.protocols }
   converted.epoch = classic.generation
   converted.previousEpoch = classic.generation
-  converted.assigned = holdingOf(assigned, classic.generation, image, taken)
+  // Before the leader has assigned anew, a cooperative member has what it said it has.
+  const held = assigned.length > 0 ? assigned : subscription.ownedPartitions
+  converted.assigned = holdingOf(held, classic.generation, image, taken)
   return converted
 }
 

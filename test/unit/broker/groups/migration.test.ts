@@ -182,6 +182,19 @@ test('the last member that leaves in the new protocol, and the first that comes 
   await harness.coordinator.close()
 })
 
+test('a group of which nothing is left but its name is not forgotten while it changes over', async () => {
+  const harness = await open()
+  const x = new ClassicClient(harness, 'x')
+  await classicGroup(harness, [x])
+  await harness.coordinator.leave(x.connection.context, { group: GROUP, members: [{ memberId: x.memberId, instanceId: null }] })
+  const [a, b] = [new FakeConsumer(harness, 'a'), new FakeConsumer(harness, 'b')]
+  await a.beat()
+  await converge([b, a])
+  assert.deepEqual([...a.numbers, ...b.numbers].sort(), [0, 1, 2, 3])
+  assert.equal((await harness.describeConsumer()).members.length, 2)
+  await harness.coordinator.close()
+})
+
 test('the policy says which way a group with members may go', async () => {
   for (const policy of ['bidirectional', 'upgrade', 'downgrade', 'disabled'] as const) {
     const harness = await open(policy)

@@ -1,0 +1,420 @@
+import assert from 'node:assert/strict'
+import { assignedPartitionsOf, encodeAssignment } from '../../src/broker/groups/classic-subscription.ts'
+import { DEFAULT_GROUP_OPTIONS } from '../../src/broker/groups/group-options.ts'
+import type { ConsumerHeartbeatAnswer, JoinedGroup, SyncedGroup } from '../../src/broker/ports.ts'
+import { MoonMQError } from '../../src/core/errors.ts'
+import { SeededRandom } from '../../src/core/random.ts'
+import { ByteWriter } from '../../src/core/writer.ts'
+import { dataCodec } from '../../src/schema/messages.ts'
+import { FakeConnection, GroupHarness, Watched } from './group-harness.ts'
+
+const PARTITIONS = 4
+/** Both kinds of members have the same time, so that one rule says when a member may be taken for dead. */
+const SESSION_MS = 45_000
+const REBALANCE_MS = 45_000
+
+/** A client's process: what it believes to own, and since when. */
+abstract class Client {
+  readonly name: string
+  readonly world: MixedGroups
+  connection: FakeConnection
+  /** Partition → the number of the grant. */
+  owned = new Map<number, number>()
+  /** When the last request was sent that the group took: from then on its session counts. */
+  heardAtMs = 0
+  isDead = false
+  isFrozen = false
+
+  constructor(world: MixedGroups, name: string) {
+    this.world = world
+    this.name = name
+    this.connection = new FakeConnection(name)
+  }
+
+  abstract readonly isModern: boolean
+  abstract readonly epoch: number
+  abstract readonly memberId: string
+  abstract readonly isIn: boolean
+  abstract step(): void
+  abstract reconnect(): void
+  abstract leave(): Promise<void>
+
+  /** It may read from exactly these from now on. */
+  own(partitions: readonly number[], sentAtMs: number): void {
+    const before = this.owned
+    this.owned = new Map(partitions.map((partition) => [partition, before.get(partition) ?? this.world.nextGrant()]))
+    for (const partition of partitions) if (!before.has(partition)) this.world.checkGrant(this, partition, sentAtMs)
+  }
+}
+
+class ModernClient extends Client {
+  readonly isModern = true
+  readonly memberId: string
+  epoch = 0
+  /** What it was told last; what it has beyond that it gives back with its next step, not before. */
+  #assigned: readonly number[] = []
+  #beat: Watched<ConsumerHeartbeatAnswer> | null = null
+
+  constructor(world: MixedGroups, name: string) {
+    super(world, name)
+    this.memberId = name
+  }
+
+  get isIn(): boolean {
+    return this.epoch > 0
+  }
+
+  step(): void {
+    if (this.#beat !== null) return
+    const isJoin = this.epoch === 0
+    if (isJoin) this.#assigned = []
+    this.own(this.#assigned, this.heardAtMs)
+    const owned = [{ topicId: this.world.topicId, partitions: [...this.owned.keys()] }]
+    const request = isJoin ? { rebalanceTimeoutMs: REBALANCE_MS } : { owned }
+    const sentAtMs = this.world.nowMs
+    const beat = new Watched(this.world.harness.beat(this.memberId, this.epoch, request))
+    this.#beat = beat
+    beat.onValue = (answer) => this.world.noted(() => this.#hear(answer, sentAtMs))
+    beat.onError = (error) => this.#refused(error)
+  }
+
+  #hear(answer: ConsumerHeartbeatAnswer, sentAtMs: number): void {
+    this.#beat = null
+    if (this.isDead) return
+    this.heardAtMs = sentAtMs
+    this.epoch = answer.memberEpoch
+    if (answer.assignment === null) return
+    this.#assigned = answer.assignment.flatMap(({ topicId, partitions }) => (topicId === this.world.topicId ? partitions : []))
+    this.own([...new Set([...this.owned.keys(), ...this.#assigned])], sentAtMs)
+  }
+
+  #refused(error: unknown): void {
+    this.#beat = null
+    const code = error instanceof MoonMQError ? error.code : String(error)
+    if (code === 'COORDINATOR_NOT_AVAILABLE' || code === 'COORDINATOR_LOADING') return
+    this.world.noted(() => assert.ok(['FENCED_MEMBER_EPOCH', 'GROUP_MEMBER_UNKNOWN', 'GROUP_MISSING', 'GROUP_KIND'].includes(code), code))
+    this.epoch = 0
+    this.owned = new Map()
+  }
+
+  reconnect(): void {
+    this.#beat = null
+  }
+
+  async leave(): Promise<void> {
+    await this.world.harness.beat(this.memberId, -1).catch(() => {})
+  }
+}
+
+/** A consumer of the classic protocol that gives everything back before it joins again. */
+class ClassicClient extends Client {
+  readonly isModern = false
+  memberId = ''
+  epoch = -1
+  #phase: 'out' | 'joining' | 'syncing' | 'in' = 'out'
+
+  get isIn(): boolean {
+    return this.#phase === 'in'
+  }
+
+  step(): void {
+    if (this.#phase === 'out') this.#join()
+    else if (this.#phase === 'in') this.#heartbeat()
+  }
+
+  #join(): void {
+    this.owned = new Map()
+    this.#phase = 'joining'
+    const sentAtMs = this.world.nowMs
+    const join = this.world.harness.join(this.connection, {
+      memberId: this.memberId,
+      requireKnownMemberId: true,
+      sessionTimeoutMs: SESSION_MS,
+      rebalanceTimeoutMs: REBALANCE_MS,
+      protocols: [{ name: 'range', metadata: SUBSCRIPTION }],
+    })
+    join.onValue = (joined) => this.world.noted(() => this.#joined(joined, sentAtMs))
+    join.onError = () => this.#back()
+  }
+
+  #joined(joined: JoinedGroup, sentAtMs: number): void {
+    if (this.isDead || this.#phase !== 'joining') return
+    const code = joined.error?.code
+    if (code !== undefined) {
+      if (code === 'MEMBER_ID_REQUIRED') this.memberId = joined.memberId
+      this.#refused(code)
+      return
+    }
+    this.heardAtMs = sentAtMs
+    this.memberId = joined.memberId
+    this.epoch = joined.generation
+    this.#sync(joined)
+  }
+
+  #sync(joined: JoinedGroup): void {
+    this.#phase = 'syncing'
+    const plan = joined.members.map(({ memberId }) => ({ memberId, partitions: [] as number[] }))
+    for (let partition = 0; partition < PARTITIONS && plan.length > 0; partition++)
+      plan[partition % plan.length]?.partitions.push(partition)
+    const sentAtMs = this.world.nowMs
+    const generation = this.epoch
+    const sync = new Watched(
+      this.world.harness.coordinator.sync(this.connection.context, {
+        group: 'g',
+        generation,
+        memberId: this.memberId,
+        instanceId: null,
+        protocolType: 'consumer',
+        protocol: 'range',
+        assignments: new Map(plan.map(({ memberId, partitions }) => [memberId, encodeAssignment(3, [{ topic: 't', partitions }])])),
+      }),
+    )
+    sync.onValue = (synced) => this.world.noted(() => this.#synced(synced, sentAtMs))
+    sync.onError = (error) => this.#refused(error instanceof MoonMQError ? error.code : String(error))
+  }
+
+  #synced(synced: SyncedGroup, sentAtMs: number): void {
+    if (this.isDead || this.#phase !== 'syncing') return
+    this.#phase = 'in'
+    this.heardAtMs = sentAtMs
+    this.own(
+      (assignedPartitionsOf(synced.assignment) ?? []).flatMap(({ partitions }) => [...partitions]),
+      sentAtMs,
+    )
+  }
+
+  #heartbeat(): void {
+    const sentAtMs = this.world.nowMs
+    const { memberId, epoch } = this
+    void this.world.harness.heartbeat(memberId, epoch).then((code) => {
+      if (this.isDead || this.epoch !== epoch || this.#phase !== 'in') return
+      if (code === null) this.heardAtMs = sentAtMs
+      else this.#refused(code)
+    })
+  }
+
+  #refused(code: string): void {
+    if (code === 'GROUP_MEMBER_UNKNOWN') this.memberId = ''
+    if (this.#phase === 'in' && code.startsWith('COORDINATOR_')) return
+    this.#back()
+  }
+
+  #back(): void {
+    this.#phase = 'out'
+    this.owned = new Map()
+  }
+
+  reconnect(): void {
+    this.connection = new FakeConnection(this.name)
+    if (this.#phase !== 'in') this.#phase = 'out'
+  }
+
+  async leave(): Promise<void> {
+    const members = [{ memberId: this.memberId, instanceId: null }]
+    await this.world.harness.coordinator.leave(this.connection.context, { group: 'g', members }).catch(() => {})
+  }
+}
+
+const SUBSCRIPTION = (() => {
+  const writer = new ByteWriter(64)
+  writer.int16(3)
+  const body = { topics: ['t'], userData: null, ownedPartitions: [], generationId: -1, rackId: null }
+  dataCodec('ConsumerProtocolSubscription', 3).encode(writer, body)
+  return writer.toBuffer()
+})()
+
+/**
+ * Clients of both protocols in one group, a coordinator that crashes and a disk that syncs when it likes, in an order that a seed decides. The group
+ * changes over from one protocol to the other and back as its members come and go. Checked at every answer: a partition is given to
+ * nobody while another, who was heard of in time, has it; a commit is not taken from one whose partition was given on; what was acknowledged
+ * stays.
+ */
+export class MixedGroups {
+  readonly harness: GroupHarness
+  readonly topicId: string
+  readonly #random: SeededRandom
+  readonly #clients: Client[] = []
+  readonly #acknowledged = new Map<number, number>()
+  readonly #commits: Promise<void>[] = []
+  #grants = 0
+  #offset = 0
+  #finding: unknown = null
+
+  private constructor(harness: GroupHarness, random: SeededRandom) {
+    this.harness = harness
+    this.#random = random
+    this.topicId = harness.metadata.image.topics.get('t')?.id ?? ''
+  }
+
+  static async open(seed: number): Promise<MixedGroups> {
+    const random = new SeededRandom(seed)
+    const options = { initialRebalanceDelayMs: random.below(2) === 0 ? 3000 : 0, consumer: DEFAULT_GROUP_OPTIONS.consumer }
+    return new MixedGroups(await GroupHarness.open(options, seed), random)
+  }
+
+  get nowMs(): number {
+    return this.harness.clock.monotonicMs()
+  }
+
+  nextGrant(): number {
+    return ++this.#grants
+  }
+
+  // ---- what is checked ------------------------------------------------------------------------------------------------------
+
+  /** Keeps what is found in a callback for the next check. */
+  noted(check: () => void): void {
+    try {
+      check()
+    } catch (error) {
+      this.#finding ??= error
+    }
+  }
+
+  checkGrant(to: Client, partition: number, sentAtMs: number): void {
+    // An answer that comes when the session is over tells of a time that is over too.
+    if (this.nowMs - sentAtMs >= SESSION_MS) return
+    for (const other of this.#clients) {
+      if (other === to || other.isDead || !other.owned.has(partition)) continue
+      const silentMs = this.nowMs - other.heardAtMs
+      assert.ok(
+        silentMs >= SESSION_MS,
+        `partition ${partition} is given to ${to.name}; ${other.name} has it and was heard ${silentMs} ms ago`,
+      )
+    }
+  }
+
+  async check(): Promise<void> {
+    if (this.#finding !== null) throw this.#finding
+    if (this.harness.topic.holdSyncs) return
+    this.harness.topic.sync()
+    for (const [partition, acknowledged] of this.#acknowledged) {
+      const read = (await this.harness.committed(partition)) ?? -1
+      assert.ok(read >= acknowledged, `offset ${acknowledged} of partition ${partition} was acknowledged, ${read} is read`)
+    }
+  }
+
+  #commit(where: (client: Client) => boolean): void {
+    const client = this.#any((each) => each.owned.size > 0 && where(each))
+    if (client === undefined) return
+    const [partition = 0] = [...client.owned.keys()]
+    const granted = client.owned.get(partition) ?? 0
+    const isGivenOn = this.#clients.some((other) => (other.owned.get(partition) ?? 0) > granted)
+    const offset = ++this.#offset
+    const by = { memberId: client.memberId, generation: client.epoch }
+    const work = this.harness.commit(offset, by, partition).then((refusal) => {
+      if (refusal !== null) return
+      this.noted(() => assert.ok(!isGivenOn, `a commit of ${client.name} was taken, although partition ${partition} is another's`))
+      this.#acknowledged.set(partition, Math.max(offset, this.#acknowledged.get(partition) ?? 0))
+    })
+    work.catch((error: unknown) => {
+      this.#finding ??= error
+    })
+    this.#commits.push(work)
+  }
+
+  // ---- what happens ---------------------------------------------------------------------------------------------------------
+
+  async act(): Promise<void> {
+    const roll = this.#random.below(100)
+    if (roll < 50) this.#stepSome()
+    else if (roll < 58) this.#start()
+    else if (roll < 62) this.#kill()
+    else if (roll < 66) this.#freezeOrThaw()
+    else if (roll < 70) await this.#leave()
+    else if (roll < 78) this.#commit(() => true)
+    else if (roll < 79) await this.#stall()
+    else if (roll < 81) this.harness.topic.holdAll(!this.harness.topic.holdSyncs)
+    else if (roll < 87) this.harness.topic.sync()
+    else if (roll < 89) await this.#crash()
+    else await this.harness.clock.advance(this.#random.below(12_000))
+    await this.harness.settle()
+  }
+
+  #any(where: (client: Client) => boolean): Client | undefined {
+    const some = this.#clients.filter((client) => !client.isDead && where(client))
+    return some[this.#random.below(Math.max(1, some.length))]
+  }
+
+  #living(): Client[] {
+    return this.#clients.filter((client) => !client.isDead)
+  }
+
+  #start(): void {
+    if (this.#living().length >= 4) return
+    const name = `c${this.#clients.length}`
+    const client = this.#random.below(2) === 0 ? new ModernClient(this, name) : new ClassicClient(this, name)
+    this.#clients.push(client)
+  }
+
+  #kill(): void {
+    const client = this.#any(() => true)
+    if (client === undefined) return
+    client.isDead = true
+    client.owned = new Map()
+    client.connection.drop()
+  }
+
+  #freezeOrThaw(): void {
+    const client = this.#any(() => true)
+    if (client !== undefined) client.isFrozen = !client.isFrozen
+  }
+
+  /** One process stands still for longer than its session while the others go on; then it sends what it had in its buffers. */
+  async #stall(): Promise<void> {
+    const stalled = this.#any((each) => each.owned.size > 0 && !each.isFrozen)
+    if (stalled === undefined) return
+    stalled.isFrozen = true
+    for (let round = 0; round < 20; round++) {
+      this.#stepSome()
+      await this.harness.clock.advance(3000)
+    }
+    this.#commit((each) => each === stalled)
+    stalled.isFrozen = false
+  }
+
+  async #leave(): Promise<void> {
+    const client = this.#any((each) => each.isIn && !each.isFrozen)
+    if (client === undefined) return
+    client.isDead = true
+    client.owned = new Map()
+    const leaving = client.leave()
+    await this.harness.settle()
+    if (!this.harness.topic.holdSyncs) await leaving
+  }
+
+  #stepSome(): void {
+    for (const client of this.#living()) if (!client.isFrozen && this.#random.below(3) > 0) client.step()
+  }
+
+  async #crash(): Promise<void> {
+    const hold = this.harness.topic.holdSyncs
+    for (const client of this.#clients) client.connection.drop()
+    await this.harness.crash()
+    await Promise.all(this.#commits.splice(0))
+    this.harness.topic.holdAll(hold)
+    for (const client of this.#living()) client.reconnect()
+  }
+
+  /** The faults end: everybody who lives has a part, every partition has one owner, and the group speaks the protocol of its members. */
+  async converge(): Promise<void> {
+    this.harness.topic.holdAll(false)
+    this.harness.topic.sync()
+    for (const client of this.#clients) client.isFrozen = false
+    const living = this.#living()
+    for (let round = 0; round < 60; round++) {
+      for (const client of living) client.step()
+      await this.harness.clock.advance(2500)
+    }
+    await this.check()
+    const { groups } = await this.harness.coordinator.list(new FakeConnection().context, { states: [], kinds: [] })
+    const owned = living.flatMap((client) => [...client.owned.keys()]).sort((left, right) => left - right)
+    if (living.length > 0) {
+      assert.deepEqual(owned, [0, 1, 2, 3], `what ${living.map((client) => client.name).join(', ')} own`)
+      assert.equal(groups[0]?.state, 'Stable')
+      assert.equal(groups[0]?.kind, living.some((client) => client.isModern) ? 'consumer' : 'classic')
+    }
+    await this.harness.coordinator.close()
+    assert.equal(this.harness.clock.pendingTimers, 0, 'a timer is left behind')
+  }
+}
