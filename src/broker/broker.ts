@@ -1,25 +1,14 @@
-import type { Clock } from '../core/clock.ts'
-import type { Metrics } from '../core/counters.ts'
-import { type Failpoint, NO_FAILPOINT } from '../core/failpoint.ts'
 import { MIB } from '../core/limits.ts'
-import type { Loader } from '../core/loader.ts'
-import type { Logger, LogLevels } from '../core/logger.ts'
-import type { Offload } from '../core/offload.ts'
-import type { Random } from '../core/random.ts'
 import type { Resource } from '../core/types.ts'
-import { SHARE_STATE_CONFIG, SHARE_STATE_TOPIC } from '../metadata/config-plans.ts'
-import type { Metadata } from '../metadata/types.ts'
-import type { BatchCodecs } from '../record/batch-jobs.ts'
 import { Inflater } from '../record/inflater.ts'
 import { AdminService } from './admin/admin-service.ts'
+import type { BrokerDeps } from './broker-deps.ts'
 import { Cluster } from './cluster.ts'
+import { LAZY_TOPICS, openCoordinators } from './coordinators.ts'
 import { DeadLetters } from './dlq/dead-letters.ts'
-import { featureLevel, finalizeDefaults } from './features.ts'
+import { finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
-import { groupOptions } from './groups/group-options.ts'
-import { GroupCoordinator } from './groups/group-shell.ts'
-import { CONSUMER_OFFSETS, InternalTopic, TRANSACTION_STATE } from './internal-topics.ts'
-import type { LogSource } from './log-source.ts'
+import type { GroupCoordinator } from './groups/group-shell.ts'
 import { OffsetQueries } from './offset-queries.ts'
 import type {
   AdminPort,
@@ -41,29 +30,13 @@ import { ProducerIds } from './producers/producer-ids.ts'
 import { RecordDeletion } from './record-deletion.ts'
 import { Records } from './records.ts'
 import { BrokerSettings, GroupSettings } from './settings.ts'
-import { openShare, shareKind } from './share/open-share.ts'
+import { openShare } from './share/open-share.ts'
 import type { ShareService } from './share/share-service.ts'
 import type { SharePort } from './share-ports.ts'
 import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
-import { TransactionCoordinator } from './txn/coordinator.ts'
-import { txnOptions } from './txn/txn-options.ts'
-
-export interface BrokerDeps {
-  readonly metadata: Metadata
-  readonly logs: LogSource
-  readonly codecs: BatchCodecs
-  readonly offload: Offload
-  readonly loader: Loader
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Logger
-  /** Absent or null: the log is not the broker's to change. */
-  readonly logLevels?: LogLevels | null
-  readonly metrics: Metrics
-  readonly failpoint?: Failpoint
-}
+import type { TransactionCoordinator } from './txn/coordinator.ts'
 
 export interface BrokerOptions {
   readonly nodeId: number
@@ -80,9 +53,6 @@ export interface BrokerOptions {
   /** Fetch requests that wait at the same time. Default 20,000. */
   readonly maxParkedFetches?: number
 }
-
-/** Internal topics whose folders are made at the first append to each partition. */
-const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_STATE_TOPIC])
 
 /**
  * The broker behind the doors (DESIGN D1): every rule of topics, produce, fetch, offsets, producers and groups once. Owns what is
@@ -145,39 +115,13 @@ export class Broker implements RecordPorts, Resource {
     this.admin = new AdminService({ metadata, logs: deps.logs, partitions, logLevels: deps.logLevels ?? null })
     this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured: options.settings })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
-    const kind = shareKind(metadata, this.groupSettings, settings)
-    this.#groups = GroupCoordinator.open(
-      {
-        clock,
-        random,
-        log,
-        metrics: deps.metrics,
-        metadata,
-        offsetsTopic: this.#coordinatorTopic(metadata, settings, CONSUMER_OFFSETS, 'offsets.topic'),
-        loader: deps.loader,
-        groupSettings: this.groupSettings,
-        highWatermark: (topic, partition) => partitions.topic(topic)?.partitions[partition]?.log?.highWatermark,
-        kinds: [kind],
-      },
-      groupOptions(nodeId, settings),
+    const coordinators = openCoordinators(
+      { ...deps, partitions, topics: this.topics, producers: this.producers, groupSettings: this.groupSettings },
+      { nodeId, settings },
     )
+    this.#groups = coordinators.groups
     this.groups = this.#groups
-    this.#transactions = new TransactionCoordinator(
-      {
-        clock,
-        random,
-        log,
-        metrics: deps.metrics,
-        failpoint: deps.failpoint ?? NO_FAILPOINT,
-        loader: deps.loader,
-        stateTopic: this.#coordinatorTopic(metadata, settings, TRANSACTION_STATE, 'transaction.state.log'),
-        partitions,
-        producers: this.producers,
-        commits: this.#groups,
-        level: () => featureLevel(metadata.image, 'transaction.version'),
-      },
-      txnOptions(nodeId, settings),
-    )
+    this.#transactions = coordinators.transactions
     this.transactions = this.#transactions
     this.#produce = new ProduceService(
       { partitions, inflater, clock, metrics: deps.metrics, transactions: this.#transactions },
@@ -206,11 +150,11 @@ export class Broker implements RecordPorts, Resource {
         partitions,
         letters,
         records: this.records,
-        stateTopic: this.#shareTopic(metadata, settings),
+        stateTopic: coordinators.shareTopic,
         table: this.#groups.table,
         groupSettings: this.groupSettings,
       },
-      kind,
+      coordinators.shareKind,
       settings,
     )
     this.#share = share.service
@@ -226,31 +170,6 @@ export class Broker implements RecordPorts, Resource {
   /** Reads the coordinators' topics: after listening, requests to them meanwhile get COORDINATOR_LOADING. Never rejects. */
   async loadGroups(): Promise<void> {
     await Promise.all([this.#groups.startLoading(), this.#transactions.startLoading(), this.#share.startLoading()])
-  }
-
-  #shareTopic(metadata: Metadata, settings: BrokerSettings): InternalTopic {
-    return new InternalTopic(
-      { metadata, topics: this.topics, partitions: this.#partitions },
-      {
-        name: SHARE_STATE_TOPIC,
-        partitions: settings.number('share.coordinator.state.topic.num.partitions'),
-        config: new Map([...SHARE_STATE_CONFIG, ['segment.bytes', settings.text('share.coordinator.state.topic.segment.bytes')]]),
-      },
-    )
-  }
-
-  #coordinatorTopic(metadata: Metadata, settings: BrokerSettings, name: string, prefix: string): InternalTopic {
-    return new InternalTopic(
-      { metadata, topics: this.topics, partitions: this.#partitions },
-      {
-        name,
-        partitions: settings.number(`${prefix}.num.partitions`),
-        config: new Map([
-          ['cleanup.policy', 'compact'],
-          ['segment.bytes', settings.text(`${prefix}.segment.bytes`)],
-        ]),
-      },
-    )
   }
 
   /** Answers what waits and lets side effects end. Logs and metadata stay open: whoever gave them closes them. */
