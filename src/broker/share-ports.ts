@@ -139,7 +139,7 @@ export interface SharePort {
     group: string,
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[] | null,
   ): Promise<readonly SharePositions[]>
-  /** Chooses where a group without members goes on. One outcome a partition. */
+  /** Chooses where a group without members goes on, or a new one begins. One outcome a partition. */
   alterPositions(
     context: RequestContext,
     group: string,

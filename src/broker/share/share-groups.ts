@@ -209,7 +209,7 @@ export class ShareGroups implements SharePort {
     group: string,
     topics: readonly { readonly topic: string; readonly partitions: readonly { readonly partition: number; readonly offset: number }[] }[],
   ): Promise<readonly SharePositions[]> {
-    this.#checkEmpty(group)
+    if (this.#deps.table.find(group) !== undefined) this.#checkEmpty(group)
     const answers: SharePositions[] = []
     for (const { topic, partitions } of topics) {
       const topicId = this.#deps.metadata.image.topics.get(topic)?.id
@@ -218,7 +218,8 @@ export class ShareGroups implements SharePort {
       answers.push({ topic, topicId: topicId ?? ZERO_UUID, partitions: outcomes })
       const count = this.#deps.metadata.image.topics.get(topic)?.partitions.length ?? 0
       if (topicId !== undefined && outcomes.some(({ error }) => error === null)) {
-        await this.#deps.table.ask<ShareGroup, void>({ group, kind: 'share' }, (machine) => machine.addTopic(topicId, topic, count))
+        const make = () => this.#kind.make(group)
+        await this.#deps.table.ask<ShareGroup, void>({ group, kind: 'share', make }, (machine) => machine.addTopic(topicId, topic, count))
       }
     }
     return answers

@@ -375,6 +375,14 @@ describe('positions of a share group', () => {
     assert.equal((await a.fetch()).partitions[0]?.error?.code, 'GROUP_MISSING')
   })
 
+  it('can be chosen before the group has a member', async () => {
+    const fake = await world()
+    await fake.produce('1', '2', '3')
+    await fake.broker.share.alterPositions(contextOf(), 'new', [{ topic: 'jobs', partitions: [{ partition: 0, offset: 2 }] }])
+    const a = await fake.member('a', 'new')
+    assert.deepEqual(values(await a.poll()), ['3'])
+  })
+
   it('go with their topic', async () => {
     const fake = await world()
     const a = await fake.member('a')
