@@ -8,6 +8,8 @@ export const SETTINGS = {
   kafka: {
     'offsets.topic.num.partitions': '2',
     'offsets.topic.segment.bytes': '1024',
+    'transaction.state.log.num.partitions': '2',
+    'transaction.state.log.segment.bytes': '1024',
     // Retention looks all the time.
     'log.initial.task.delay.ms': '0',
     'log.retention.check.interval.ms': '1',
@@ -45,5 +47,6 @@ export function wayTo(name: FailpointName): WayThere {
 /** The general moments mean many steps: each of the first ones is another file. */
 export function nthsOf(name: FailpointName): readonly number[] {
   if (name === 'folder.renamed') return [1, 3]
+  if (name === 'txn.marker-written') return [1, 2]
   return name.startsWith('file.') ? [1, 3, 8] : [1]
 }

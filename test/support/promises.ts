@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { RawKafka } from './raw-kafka.ts'
+import { TRANSACTIONS_TOPIC, TransactionPromises } from './txn-promises.ts'
 
 const PLAIN = 'plain'
 const NUMBERED = 'numbered'
@@ -17,7 +18,7 @@ const SMALL_SEGMENTS = { 'segment.bytes': '1500', 'index.interval.bytes': '200',
 
 /**
  * Work on topics of every kind, and what the broker promised by its answers: records of a plain topic, batches of a numbered producer
- * that sends again what it got no answer for, a compacted topic, a topic that is deleted and made again, commits of a group.
+ * that sends again what it got no answer for, a compacted topic, a topic that is deleted and made again, commits of a group, transactions.
  * `work` stops at the first request that fails, and goes on after it at its next call; `check` compares a broker with the promises.
  */
 export class Promises {
@@ -34,6 +35,7 @@ export class Promises {
   /** Records, and the start that DeleteRecords was asked for and that it answered. */
   readonly #cut = { acked: new Map<number, string>(), askedStart: 0, ackedStart: 0 }
   readonly #commits = { sent: 0, acked: 0 }
+  readonly #transactions = new TransactionPromises()
   #turn = 0
 
   /** Creates what is there from the beginning. Repeats what was not answered. */
@@ -42,6 +44,7 @@ export class Promises {
     await createTopic(kafka, NUMBERED, 1, SMALL_SEGMENTS)
     await createTopic(kafka, SHORT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '0' })
     await createTopic(kafka, CUT, 1, { ...SMALL_SEGMENTS, 'retention.bytes': '-1' })
+    await createTopic(kafka, TRANSACTIONS_TOPIC.name, TRANSACTIONS_TOPIC.partitions, SMALL_SEGMENTS)
     await createTopic(kafka, KEYS, 1, { ...SMALL_SEGMENTS, 'cleanup.policy': 'compact', 'min.cleanable.dirty.ratio': '0.01' })
   }
 
@@ -53,6 +56,7 @@ export class Promises {
       await this.#produceNumbered(kafka)
       await this.#produceKeys(kafka)
       await this.#commit(kafka)
+      await this.#transactions.work(kafka)
       await this.#produceShort(kafka)
       await this.#produceCut(kafka)
       if (this.#turn % 3 === 0) await this.#makeAgain(kafka)
@@ -181,6 +185,7 @@ export class Promises {
     )
     assert.deepEqual(numbers, [...numbers.keys()], 'numbered batches stand in their order, once')
     await this.#checkKeys(kafka)
+    if (!hasOffline && !isFull) await this.#transactions.check(kafka)
     // Its folder may wait for space.
     if (!hasOffline) await this.#checkAgain(kafka, known.has(AGAIN))
     await this.#checkShort(kafka, isFull)

@@ -107,12 +107,18 @@ export class RawKafka implements Disposable {
   }
 
   async fetch(topic: string, partition: number, fetchOffset: number) {
+    const { data, errorCode, highWatermark } = await this.fetchBytes(topic, partition, fetchOffset, 0)
+    return { errorCode, highWatermark, ...recordsIn(data.records ?? Buffer.alloc(0), fetchOffset) }
+  }
+
+  /** Isolation 1 is read committed. */
+  async fetchBytes(topic: string, partition: number, fetchOffset: number, isolationLevel: 0 | 1) {
     const answer = await this.request('Fetch', 12, {
       replicaId: -1,
       maxWaitMs: 0,
       minBytes: 0,
       maxBytes: 16 * 1024 * 1024,
-      isolationLevel: 0,
+      isolationLevel,
       sessionId: 0,
       sessionEpoch: -1,
       topics: [
@@ -135,7 +141,7 @@ export class RawKafka implements Disposable {
     })
     const data = answer.responses[0]?.partitions[0]
     if (data === undefined) throw new Error(`no answer for ${topic}-${partition}: error ${answer.errorCode}`)
-    return { errorCode: data.errorCode, highWatermark: data.highWatermark, ...recordsIn(data.records ?? Buffer.alloc(0), fetchOffset) }
+    return { data, errorCode: data.errorCode, highWatermark: data.highWatermark }
   }
 
   [Symbol.dispose](): void {

@@ -136,37 +136,57 @@ export async function fetchCommitted(
   partition: number,
   fetchOffset: number,
   maxBytes: number,
-): Promise<{ readonly records: readonly { readonly offset: number; readonly value: string }[]; readonly nextOffset: number }> {
+): Promise<Pick<CommittedRecords, 'records' | 'nextOffset'>> {
   const limits = { maxBytes, maxWaitMs: 0, minBytes: 0, isolation: 'read_committed' as const }
   const wanted = { topic, partition, fetchOffset, maxBytes, currentLeaderEpoch: -1, lastFetchedEpoch: -1 }
   const fetched = await broker.fetch.fetch(contextOf(), { ...limits, partitions: [wanted] })
   try {
     const [answer] = fetched.partitions
     assert.ok(answer !== undefined && answer.error === null, answer?.error?.message)
-    const aborted = [...(answer.aborted ?? [])].sort((left, right) => left.firstOffset - right.firstOffset)
     const bytes = Buffer.concat(answer.read?.buffers ?? [])
-    const hidden = new Set<number>()
-    const records: { offset: number; value: string }[] = []
-    let nextOffset = fetchOffset
-    for (let position = 0; position < bytes.length; ) {
-      const header = readBatchHeader(bytes, position)
-      assert.ok(header.baseOffset < answer.lastStableOffset, `offset ${header.baseOffset} is not stable`)
-      while (aborted[0] !== undefined && aborted[0].firstOffset <= header.baseOffset + header.lastOffsetDelta) {
-        hidden.add((aborted.shift() as { producerId: number }).producerId)
-      }
-      const marker = readEndTransaction(bytes, position, header)
-      if (marker !== null && !marker.committed) hidden.delete(header.producerId)
-      const isHidden = isTransactional(header) && hidden.has(header.producerId)
-      if (marker === null && !isHidden) {
-        for (const record of readRecords(recordsSection(bytes, position, header), header)) {
-          if (record.offset >= fetchOffset) records.push({ offset: record.offset, value: record.value?.toString().trimEnd() ?? '' })
-        }
-      }
-      nextOffset = header.baseOffset + header.lastOffsetDelta + 1
-      position += header.sizeBytes
-    }
+    const { records, nextOffset, lastBase } = committedRecords(bytes, answer.aborted ?? [], fetchOffset)
+    assert.ok(lastBase < answer.lastStableOffset, `offset ${lastBase} is not stable`)
     return { records, nextOffset }
   } finally {
     fetched.release()
   }
+}
+
+export interface CommittedRecords {
+  readonly records: readonly { readonly offset: number; readonly value: string }[]
+  readonly nextOffset: number
+  /** First offset of the last batch, −1 when there is none. */
+  readonly lastBase: number
+}
+
+/** What a client with read committed makes of an answer: hides the batches of aborted transactions up to their markers. */
+export function committedRecords(
+  bytes: Buffer,
+  abortedTransactions: readonly { readonly producerId: number; readonly firstOffset: number }[],
+  fetchOffset: number,
+): CommittedRecords {
+  const aborted = [...abortedTransactions].sort((left, right) => left.firstOffset - right.firstOffset)
+  const hidden = new Set<number>()
+  const records: { offset: number; value: string }[] = []
+  let nextOffset = fetchOffset
+  let lastBase = -1
+  for (let position = 0; position < bytes.length; ) {
+    const header = readBatchHeader(bytes, position)
+    const { producerId, baseOffset, lastOffsetDelta } = header
+    for (const { producerId: id, firstOffset } of aborted.splice(0)) {
+      if (firstOffset <= baseOffset + lastOffsetDelta) hidden.add(id)
+      else aborted.push({ producerId: id, firstOffset })
+    }
+    const marker = readEndTransaction(bytes, position, header)
+    if (marker !== null && !marker.committed) hidden.delete(producerId)
+    if (marker === null && !(isTransactional(header) && hidden.has(producerId))) {
+      for (const { offset, value } of readRecords(recordsSection(bytes, position, header), header)) {
+        if (offset >= fetchOffset) records.push({ offset, value: value?.toString().trimEnd() ?? '' })
+      }
+    }
+    lastBase = baseOffset
+    nextOffset = baseOffset + lastOffsetDelta + 1
+    position += header.sizeBytes
+  }
+  return { records, nextOffset, lastBase }
 }
