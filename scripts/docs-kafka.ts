@@ -1,7 +1,9 @@
 /** docs/KAFKA.md, from the handlers of the Kafka door. */
+import { readFileSync } from 'node:fs'
 import type { AnyApi } from '../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
+import { inRoot } from '../test/support/root.ts'
 import { suitesTable } from './docs-suites.ts'
 
 const HEAD = `# Kafka clients and MoonMQ
@@ -38,6 +40,13 @@ export function kafkaDocument(apis: readonly AnyApi[] = KAFKA_APIS): string {
 | --- | --- | --- |
 ${skipped.join('\n')}
 
+## Versions of each client
+
+The versions of each API that a client can send, read out of its own code; it picks the highest that the broker offers too. Bold: no version in common, so
+that the client cannot use the API here. Empty: the client never sends it.
+
+${clientMatrix(apis)}
+
 ## The clients' own tests
 
 What their own test suites say, run on one machine against each broker. The names behind the numbers are in \`test/conformance/kafka-4.4.0\` and
@@ -51,4 +60,34 @@ ${suitesTable()}
 function row({ key, name, versions, offeredFrom, omissions }: AnyApi): string {
   const [min, max] = versions
   return `| ${key} | ${name} | ${min}–${max} | ${offeredFrom ?? min}–${max} | ${omissions.join(' ')} |`
+}
+
+type Ranges = Readonly<Record<string, readonly [number, number]>>
+
+/** API × client, for every API that is served or that a client would like to be. */
+function clientMatrix(apis: readonly AnyApi[]): string {
+  const clients = Object.entries(JSON.parse(readFileSync(inRoot('scripts', 'client-versions.json'), 'utf8')) as Record<string, Ranges>)
+  const served = apis.map((api) => ({ ...api, offer: [api.offeredFrom ?? api.versions[0], api.versions[1]] as const }))
+  const skipped = SKIPPED_APIS.filter(({ key }) => clients.some(([, ranges]) => ranges[key] !== undefined)).map((api) => ({
+    ...api,
+    offer: null,
+  }))
+  const rows = [...served, ...skipped]
+    .sort((left, right) => left.key - right.key)
+    .map(({ key, name, offer }) => {
+      const cells = clients.map(([, ranges]) => versionsCell(ranges[key], offer))
+      return `| ${key} ${name} | ${offer === null ? 'not served' : range(offer)} | ${cells.join(' | ')} |`
+    })
+  const head = ['API', 'MoonMQ', ...clients.map(([client]) => client)]
+  return [`| ${head.join(' | ')} |`, `| ${head.map(() => '---').join(' | ')} |`, ...rows].join('\n')
+}
+
+function versionsCell(client: readonly [number, number] | undefined, offer: readonly [number, number] | null): string {
+  if (client === undefined) return ''
+  const meets = offer !== null && client[0] <= offer[1] && client[1] >= offer[0]
+  return meets ? range(client) : `**${range(client)}**`
+}
+
+function range([from, to]: readonly [number, number]): string {
+  return from === to ? String(from) : `${from}–${to}`
 }

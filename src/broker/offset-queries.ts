@@ -1,3 +1,4 @@
+import { MoonMQError } from '../core/errors.ts'
 import type { IsolationLevel } from '../core/types.ts'
 import type { EpochEnd, Log, ProducerEntry, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
@@ -55,7 +56,10 @@ export class OffsetQueries implements OffsetPort {
 
   endOfEpoch(context: RequestContext, topic: string, partition: number, currentLeaderEpoch: number, leaderEpoch: number): EpochEnd {
     const served = this.#find(context, topic, partition)
-    checkLeaderEpoch(topic, partition, currentLeaderEpoch, leaderEpochOf(served))
+    const current = leaderEpochOf(served)
+    // Only -1 means that the client does not know the epoch.
+    if (currentLeaderEpoch < -1) throw new MoonMQError('LEADER_EPOCH_FENCED', { epoch: currentLeaderEpoch, topic, partition, current })
+    checkLeaderEpoch(topic, partition, currentLeaderEpoch, current)
     return served.log.endOffsetForEpoch(leaderEpoch)
   }
 }

@@ -25,14 +25,13 @@ interface Mode {
   readonly replace: boolean
 }
 
-/** Resources one after another, each with its own outcome; one that is named twice is refused and named once in the answer. */
+/** Resources one after another, each with its own outcome; one that is named twice is refused, each time. */
 export async function alterEach<R extends AskedResource>(
   call: KafkaCall,
   resources: readonly R[],
   mode: Mode,
   changeOf: (resource: R) => ResourceChange,
 ) {
-  const byKey = new Map(resources.map((each) => [keyOf(each), each]))
   const repeated = repeats(resources.map(keyOf))
   const answer = async (asked: R) => {
     const result = await outcome(async () => {
@@ -41,7 +40,7 @@ export async function alterEach<R extends AskedResource>(
     })
     return answerOf(asked, result ?? null)
   }
-  return inTurns(call.clock, [...byKey.values()], answer, 1)
+  return inTurns(call.clock, resources, answer, 1)
 }
 
 export function refuseEach(error: MoonMQError, resources: readonly AskedResource[]) {

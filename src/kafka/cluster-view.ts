@@ -1,4 +1,5 @@
 import type { OfflinePartition } from '../broker/ports.ts'
+import { withDeadline } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { PartitionImage } from '../metadata/types.ts'
 import { type KafkaCall, kafkaCode } from './handler.ts'
@@ -71,6 +72,15 @@ export async function outcome<T>(work: () => Promise<T>): Promise<T | MoonMQErro
     if (error instanceof MoonMQError) return error
     throw error
   }
+}
+
+/**
+ * Work of the controller with the time that its client gives it. No time at all is over before the work begins, as in Kafka: nothing is
+ * done. Throws REQUEST_TIMED_OUT; what was begun goes on.
+ */
+export function withinTimeout<T>({ clock }: KafkaCall, timeoutMs: number, work: () => Promise<T>): Promise<T> {
+  if (timeoutMs <= 0) throw new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs })
+  return withDeadline(clock, timeoutMs, work())
 }
 
 /** Error code and message as many answers carry them. */

@@ -230,8 +230,13 @@ function spreadPartitions(
   request: { topic: string; from: number; total: number; replicationFactor: number },
 ): PartitionImage[] {
   const { topic, from, total, replicationFactor } = request
-  if (!Number.isInteger(total) || total < 1 || total > MAX_PARTITIONS_PER_TOPIC) {
-    throw new MoonMQError('PARTITION_COUNT_INVALID', { topic, partitions: total, reason: `1 to ${MAX_PARTITIONS_PER_TOPIC} are possible` })
+  if (total > MAX_PARTITIONS_PER_TOPIC) {
+    throw new MoonMQError('POLICY_VIOLATION', {
+      reason: `topic "${topic}" cannot have ${total} partitions: at most ${MAX_PARTITIONS_PER_TOPIC} are possible`,
+    })
+  }
+  if (!Number.isInteger(total) || total < 1) {
+    throw new MoonMQError('PARTITION_COUNT_INVALID', { topic, partitions: total, reason: 'there is at least one' })
   }
   const brokers = [...image.brokers.keys()].sort((a, b) => a - b)
   if (!Number.isInteger(replicationFactor) || replicationFactor < 1 || replicationFactor > brokers.length) {

@@ -24,10 +24,12 @@ export function checkLeaderEpoch(topic: string, partition: number, epoch: number
   throw new MoonMQError(epoch < current ? 'LEADER_EPOCH_FENCED' : 'LEADER_EPOCH_UNKNOWN', { epoch, topic, partition, current })
 }
 
-/** Where the log of a reader at (lastFetchedEpoch, offset) left ours (KIP-595), or null when it did not. */
-function divergence(log: Log, lastFetchedEpoch: number, fetchOffset: number): EpochEnd | null {
+/** Where the log of a reader at (lastFetchedEpoch, offset) left ours (KIP-595), or null when it did not. Throws OFFSET_OUT_OF_RANGE for an epoch that never was. */
+function divergence(log: Log, wanted: FetchPartition): EpochEnd | null {
+  const { lastFetchedEpoch, fetchOffset } = wanted
   if (lastFetchedEpoch < 0) return null
   const end = log.endOffsetForEpoch(lastFetchedEpoch)
+  if (end.endOffset < 0) throw outOfRange(wanted, log)
   return end.endOffset < fetchOffset || end.leaderEpoch < lastFetchedEpoch ? end : null
 }
 
@@ -44,7 +46,7 @@ export function readPartition(
     // A log that failed still gives what is durable; one that was closed gives nothing.
     if (log.state === 'closed') throw closed(wanted)
     checkLeaderEpoch(wanted.topic, wanted.partition, wanted.currentLeaderEpoch, leaderEpochOf(served))
-    const diverging = divergence(log, wanted.lastFetchedEpoch, wanted.fetchOffset)
+    const diverging = divergence(log, wanted)
     if (diverging !== null) return outcome(wanted, log, null, { diverging })
     if (!Number.isSafeInteger(wanted.fetchOffset) || wanted.fetchOffset < log.logStartOffset || wanted.fetchOffset > log.logEndOffset) {
       throw outOfRange(wanted, log)

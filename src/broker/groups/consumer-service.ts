@@ -88,6 +88,7 @@ export class ConsumerService {
   async describe(_context: RequestContext, groups: readonly string[]): Promise<readonly ConsumerGroupDescription[]> {
     return await inTurns(this.#deps.clock, groups, (group) => {
       try {
+        if (group === '') throw new MoonMQError('GROUP_ID_INVALID', { reason: 'it is empty' })
         const machine = this.#deps.table.find(group)?.entry.machine
         if (machine === undefined) throw new MoonMQError('GROUP_MISSING', { group })
         if (!(machine instanceof ConsumerGroup)) throw new MoonMQError('GROUP_KIND', { group, kind: 'consumer' })

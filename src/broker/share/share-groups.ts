@@ -147,6 +147,7 @@ export class ShareGroups implements SharePort {
 
   /** Throws GROUP_MISSING unless there is such a share group. */
   #machine(group: string): ShareGroup {
+    if (group === '') throw new MoonMQError('GROUP_ID_INVALID', { reason: 'it is empty' })
     const machine = this.#deps.table.find(group)?.entry.machine
     if (machine === undefined) throw new MoonMQError('GROUP_MISSING', { group })
     if (!(machine instanceof ShareGroup)) throw new MoonMQError('GROUP_KIND', { group, kind: 'share' })
@@ -266,8 +267,13 @@ function missing(group: string, error: MoonMQError): ShareGroupDescription {
 }
 
 /** Throws INVALID_REQUEST for what no member says. */
-function checkHeartbeat({ memberId, memberEpoch, rackId, topicNames }: ShareGroupHeartbeat): void {
+/** Kafka's rule for members of share groups. */
+const MAX_MEMBER_ID_LETTERS = 36
+
+function checkHeartbeat({ group, memberId, memberEpoch, rackId, topicNames }: ShareGroupHeartbeat): void {
   const refuse = (reason: string) => new MoonMQError('INVALID_REQUEST', { reason })
+  if (group === '') throw refuse('the name of the group is empty')
+  if (memberId.length > MAX_MEMBER_ID_LETTERS) throw refuse(`a member id has at most ${MAX_MEMBER_ID_LETTERS} letters, those of a UUID`)
   if (memberId.trim() === '') throw refuse('a member of a share group chooses its own id: it is empty')
   if (rackId !== null && rackId.trim() === '') throw refuse('the rack is empty')
   if (memberEpoch < LEAVE) throw refuse(`member epoch ${memberEpoch} is below ${LEAVE}`)

@@ -147,6 +147,7 @@ export class TopicService implements TopicPort {
   }
 
   describeConfig(_context: RequestContext, name: string): readonly ConfigValue[] {
+    checkTopicName(name)
     return describeTopicConfig(this.get(name), this.#sources())
   }
 

@@ -31,26 +31,34 @@ export const fetch = api<FetchRequest, FetchResponse>({
   versions: [4, 18],
   omissions: ['Fetches of other brokers are refused.', 'There are no preferred read replicas.'],
   handle(call, request) {
-    if (request.replicaId >= 0 || request.replicaState.replicaId >= 0) {
-      throw new MoonMQError('NOT_IN_THIS_VERSION', { what: 'replication' })
-    }
+    if (request.replicaId >= 0 || request.replicaState.replicaId >= 0) return toReplica(request)
     if (call.version < SESSIONS_SINCE) return full(call, request)
     const { sessionId, sessionEpoch } = request
     if (sessionEpoch !== INITIAL_EPOCH && sessionEpoch !== FINAL_EPOCH) return incremental(call, request)
     if (sessionId !== 0) call.sessions.remove(sessionId)
     return full(call, request)
   },
-  refuse: (error, request) => ({
+  refuse: (error, request, call) => ({
     throttleTimeMs: 0,
     errorCode: kafkaCode(error),
     sessionId: 0,
-    responses: request.topics.map(({ topic, topicId, partitions }) => ({
-      topic,
-      topicId,
-      partitions: partitions.map(({ partition }) => refused(partition, error)),
-    })),
+    responses: call.version < TOPIC_IDS_SINCE ? refusedTopics(request, error) : [],
   }),
 })
+
+function refusedTopics({ topics }: FetchRequest, error: MoonMQError): Input<FetchResponse['responses']> {
+  return topics.map(({ topic, topicId, partitions }) => ({
+    topic,
+    topicId,
+    partitions: partitions.map(({ partition }) => refused(partition, error)),
+  }))
+}
+
+/** There is no replica of any partition elsewhere, so no broker may copy from here. */
+function toReplica(request: FetchRequest): Input<FetchResponse> {
+  const error = new MoonMQError('NOT_LEADER', { hint: 'partitions have one replica' })
+  return { throttleTimeMs: 0, errorCode: 0, sessionId: 0, responses: refusedTopics(request, error) }
+}
 
 /** Every partition that is asked for, and a session for the next requests where one is asked for. */
 async function full(call: KafkaCall, request: FetchRequest): Promise<Input<FetchResponse>> {

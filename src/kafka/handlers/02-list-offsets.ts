@@ -45,10 +45,11 @@ export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
   versions: [1, 11],
   omissions: ['There is no tiered storage: the latest tiered and earliest pending upload offsets are unknown.'],
   async handle(call, request) {
-    const topics = await inTurns(call.clock, request.topics, async ({ name, partitions }) => {
+    const topics = await inTurns(call.clock, [...partitionsByTopic(request)], async ([name, partitions]) => {
       const repeated = repeats(partitions.map((asked) => asked.partitionIndex))
+      const once = [...new Map(partitions.map((asked) => [asked.partitionIndex, asked])).values()]
       const answer = (asked: Asked) => answerFor(call, request, name, asked, repeated.has(asked.partitionIndex))
-      return { name, partitions: await inTurns(call.clock, partitions, answer) }
+      return { name, partitions: await inTurns(call.clock, once, answer) }
     })
     return { throttleTimeMs: 0, topics }
   },
@@ -60,6 +61,17 @@ export const listOffsets = api<ListOffsetsRequest, ListOffsetsResponse>({
     })),
   }),
 })
+
+/** A topic may stand in several places of a request. */
+function partitionsByTopic({ topics }: ListOffsetsRequest): ReadonlyMap<string, readonly Asked[]> {
+  const byTopic = new Map<string, Asked[]>()
+  for (const { name, partitions } of topics) {
+    const known = byTopic.get(name)
+    if (known === undefined) byTopic.set(name, [...partitions])
+    else for (const asked of partitions) known.push(asked)
+  }
+  return byTopic
+}
 
 async function answerFor(
   call: KafkaCall,

@@ -6,6 +6,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
+import { topicNameFault } from '../../metadata/names.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { MetadataRequest, MetadataResponse } from '../../schema/types.generated.ts'
@@ -80,6 +81,8 @@ function findOrCreate(call: KafkaCall, asked: Asked, mayCreate: boolean): Found 
   const topic = topics.find(name)
   if (topic !== undefined) return topic
   if (mayCreate && cluster.settings.get('auto.create.topics.enable') !== 'false') return create(call, asked, name)
+  const reason = topicNameFault(name)
+  if (reason !== null) return refused(asked, 'TOPIC_NAME_INVALID', { topic: name, reason })
   return refused(asked, 'TOPIC_MISSING', { topic: name })
 }
 

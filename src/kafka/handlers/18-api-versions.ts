@@ -1,12 +1,13 @@
 /**
  * ApiVersions: which APIs and versions are served, and the finalized features (KIP-35, KIP-511, KIP-584). Always answered with response
  * header 0. A version that is not known never comes here: the connection answers it in the layout of version 0.
- * Version 5 lets a client say which cluster and node it expects; one that reached another is told to bootstrap again.
+ * Version 5 lets a client say which cluster and node it expects, both or neither; one that reached another is told to bootstrap again.
  */
 import type { ApiVersionsRequest, ApiVersionsResponse } from '../../schema/types.generated.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 const INVALID_REQUEST = 42
+const NO_NODE = -1
 const REBOOTSTRAP_REQUIRED = 129
 /** Kafka's rule for software names and versions. */
 const SOFTWARE = /^[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?$/
@@ -25,6 +26,7 @@ export const apiVersions = api<ApiVersionsRequest, ApiVersionsResponse>({
     if (call.version >= SOFTWARE_SINCE && !(SOFTWARE.test(request.clientSoftwareName) && SOFTWARE.test(request.clientSoftwareVersion))) {
       return { errorCode: INVALID_REQUEST, apiKeys: [] }
     }
+    if ((request.clusterId === null) !== (request.nodeId === NO_NODE)) return { errorCode: INVALID_REQUEST, apiKeys: [] }
     if (reachedAnother(call, request)) return { errorCode: REBOOTSTRAP_REQUIRED, apiKeys: [] }
     const { image, features } = call.broker.cluster
     const supported = features.filter(({ min }) => min > 0 || call.version >= LEVEL_0_SINCE)
@@ -43,5 +45,5 @@ export const apiVersions = api<ApiVersionsRequest, ApiVersionsResponse>({
 
 function reachedAnother(call: KafkaCall, request: ApiVersionsRequest): boolean {
   const { clusterId, nodeId } = call.broker.cluster
-  return (request.clusterId !== null && request.clusterId !== clusterId) || (request.nodeId >= 0 && request.nodeId !== nodeId)
+  return request.clusterId !== null && (request.clusterId !== clusterId || request.nodeId !== nodeId)
 }

@@ -3,14 +3,13 @@
  * topic is in the metadata log and can be written to, or with REQUEST_TIMED_OUT after the request's timeout; the creation goes on then.
  */
 import type { ConfigValue } from '../../broker/ports.ts'
-import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { CreateTopicsRequest, CreateTopicsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome, repeats } from '../cluster-view.ts'
+import { errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreateTopicsRequest['topics'][number]
@@ -28,8 +27,7 @@ export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
     const answer = async (asked: Asked): Promise<TopicAnswer> => {
       const result = await outcome(() => {
         if (repeated.has(asked.name)) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
-        const created = create(call, asked, request.validateOnly)
-        return request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, created) : created
+        return withinTimeout(call, request.timeoutMs, () => create(call, asked, request.validateOnly))
       })
       return result instanceof MoonMQError ? failed(asked, result) : await createdAnswer(call, result)
     }
@@ -55,7 +53,6 @@ async function create(call: KafkaCall, asked: Asked, validateOnly: boolean): Pro
   const config = new Map<string, string>()
   for (const { name: key, value } of asked.configs) {
     if (value === null) throw new MoonMQError('CONFIG_INVALID', { key, value: 'null', reason: 'leave it out to have the default' })
-    if (config.has(key)) throw new MoonMQError('INVALID_REQUEST', { reason: `setting ${key} is given twice` })
     config.set(key, value)
   }
   return await call.broker.topics.create(

@@ -36,7 +36,7 @@ export const initProducerId = api<InitProducerIdRequest, InitProducerIdResponse>
 
 /** What the client had before. Throws INVALID_REQUEST for half an identity. */
 function expectedOf({ producerId, producerEpoch }: InitProducerIdRequest) {
-  if (producerId < 0 && producerEpoch < 0) return null
+  if (producerId === -1 && producerEpoch === -1) return null
   if (producerId < 0 || producerEpoch < 0) {
     throw new MoonMQError('INVALID_REQUEST', { reason: `producer id ${producerId} does not go with epoch ${producerEpoch}` })
   }

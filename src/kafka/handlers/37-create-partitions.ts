@@ -1,9 +1,8 @@
 /** CreatePartitions: raises the number of partitions of topics (KIP-195). Keys may map to other partitions afterwards. */
-import { withDeadline } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
 import type { CreatePartitionsRequest, CreatePartitionsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome, repeats } from '../cluster-view.ts'
+import { errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreatePartitionsRequest['topics'][number]
@@ -15,15 +14,15 @@ export const createPartitions = api<CreatePartitionsRequest, CreatePartitionsRes
   omissions: [],
   async handle(call, request) {
     const repeated = repeats(request.topics.map(({ name }) => name))
+    const once = [...new Map(request.topics.map((asked) => [asked.name, asked])).values()]
     const answer = async (asked: Asked) => {
       const result = await outcome(async () => {
         if (repeated.has(asked.name)) throw new MoonMQError('INVALID_REQUEST', { reason: `topic "${asked.name}" is named more than once` })
-        const grown = grow(call, asked, request.validateOnly)
-        await (request.timeoutMs > 0 ? withDeadline(call.clock, request.timeoutMs, grown) : grown)
+        await withinTimeout(call, request.timeoutMs, () => grow(call, asked, request.validateOnly))
       })
       return { name: asked.name, ...errorFields(result ?? null) }
     }
-    return { throttleTimeMs: 0, results: await inTurns(call.clock, request.topics, answer, 1) }
+    return { throttleTimeMs: 0, results: await inTurns(call.clock, once, answer, 1) }
   },
   refuse: (error, request) => ({
     throttleTimeMs: 0,

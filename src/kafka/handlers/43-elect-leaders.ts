@@ -26,6 +26,7 @@ export const electLeaders = api<ElectLeadersRequest, ElectLeadersResponse>({
     const { electionType, topicPartitions } = request
     // Kafka takes an empty list for nothing to do before it looks at the type.
     if (topicPartitions?.length === 0) return { throttleTimeMs: 0, errorCode: 0, replicaElectionResults: [] }
+    if (request.timeoutMs <= 0) throw new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs: request.timeoutMs })
     if (!KNOWN_TYPES.has(electionType)) {
       const errorMessage = `election type ${electionType} is not known`
       const replicaElectionResults = resultsFor(request, () => ({ errorCode: INVALID_REQUEST, errorMessage }))

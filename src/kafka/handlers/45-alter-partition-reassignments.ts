@@ -14,20 +14,26 @@ export const alterPartitionReassignments = api<AlterPartitionReassignmentsReques
   name: 'AlterPartitionReassignments',
   versions: [0, 1],
   omissions: ['There is one broker: replicas on another one are INVALID_REPLICA_ASSIGNMENT.'],
-  handle: (call, { topics, allowReplicationFactorChange }) => ({
-    throttleTimeMs: 0,
-    allowReplicationFactorChange,
-    ...errorFields(null),
-    responses: topics.map(({ name, partitions }) => ({
-      name,
-      partitions: partitions.map(({ partitionIndex, replicas }) => ({
-        partitionIndex,
-        ...outcomeOf(call, name, partitionIndex, replicas),
-      })),
-    })),
-  }),
-  refuse: (error) => ({ throttleTimeMs: 0, ...errorFields(error), responses: [] }),
+  handle(call, request) {
+    const { timeoutMs, allowReplicationFactorChange } = request
+    if (timeoutMs <= 0) throw new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs })
+    const responses = responsesFor(request, (name, { partitionIndex, replicas }) => outcomeOf(call, name, partitionIndex, replicas))
+    return { throttleTimeMs: 0, allowReplicationFactorChange, ...errorFields(null), responses }
+  },
+  refuse: (error, request) => ({ throttleTimeMs: 0, ...errorFields(error), responses: responsesFor(request, () => errorFields(error)) }),
 })
+
+type Asked = AlterPartitionReassignmentsRequest['topics'][number]['partitions'][number]
+
+function responsesFor(
+  { topics }: AlterPartitionReassignmentsRequest,
+  resultOf: (topic: string, asked: Asked) => { errorCode: number; errorMessage: string | null },
+) {
+  return topics.map(({ name, partitions }) => ({
+    name,
+    partitions: partitions.map((asked) => ({ partitionIndex: asked.partitionIndex, ...resultOf(name, asked) })),
+  }))
+}
 
 function outcomeOf({ broker }: KafkaCall, topic: string, partition: number, replicas: readonly number[] | null) {
   if (broker.topics.find(topic)?.partitions[partition] === undefined) {

@@ -3,6 +3,7 @@
 import type { ProducerDescription } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
+import { checkTopicName } from '../../metadata/names.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { DescribeProducersRequest, DescribeProducersResponse } from '../../schema/types.generated.ts'
 import { errorFields, outcome } from '../cluster-view.ts'
@@ -32,7 +33,10 @@ export const describeProducers = api<DescribeProducersRequest, DescribeProducers
 })
 
 async function describe(call: KafkaCall, topic: string, partitionIndex: number): Promise<PartitionAnswer> {
-  const found = await outcome(async () => call.broker.offsets.producers(call.context, topic, partitionIndex))
+  const found = await outcome(async () => {
+    checkTopicName(topic)
+    return call.broker.offsets.producers(call.context, topic, partitionIndex)
+  })
   if (found instanceof MoonMQError) return { partitionIndex, ...errorFields(found), activeProducers: [] }
   return { partitionIndex, ...errorFields(null), activeProducers: found.map(described) }
 }

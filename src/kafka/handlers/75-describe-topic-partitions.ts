@@ -25,6 +25,9 @@ export const describeTopicPartitions = api<DescribeTopicPartitionsRequest, Descr
     if (cursor !== null && cursor.partitionIndex < 0) {
       throw new MoonMQError('INVALID_REQUEST', { reason: `the cursor points to partition ${cursor.partitionIndex}` })
     }
+    if (cursor !== null && request.topics.length > 0 && !request.topics.some(({ name }) => name === cursor.topicName)) {
+      throw new MoonMQError('INVALID_REQUEST', { reason: `the cursor is at topic "${cursor.topicName}", which is not asked for` })
+    }
     let left = Math.max(1, Math.min(request.responsePartitionLimit, MAX_PARTITIONS_PER_ANSWER))
     const topics: TopicAnswer[] = []
     for (const name of askedNames(call, request)) {

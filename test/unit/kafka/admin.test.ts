@@ -48,7 +48,7 @@ describe('CreateTopics', () => {
     assert.equal(there?.topicId, ZERO_UUID)
   })
 
-  it('refuses a topic, partition or setting that is named twice', async () => {
+  it('refuses a topic or partition that is named twice; of a setting the last value is meant', async () => {
     const { client, broker } = await setup()
     const assignment = (partitionIndex: number) => ({ partitionIndex, brokerIds: [0] })
     const { topics } = await client.call('CreateTopics', 5, {
@@ -68,13 +68,16 @@ describe('CreateTopics', () => {
         ['twice', 42],
         ['assigned', 39],
         ['both', 42],
-        ['set', 42],
+        ['set', 0],
         ['right', 0],
       ],
     )
     assert.deepEqual(
       broker.topics.list().map(({ name, partitions }) => [name, partitions.length]),
-      [['right', 2]],
+      [
+        ['right', 2],
+        ['set', 1],
+      ],
     )
   })
 
@@ -153,7 +156,7 @@ describe('CreatePartitions', () => {
     const { results } = await client.call('CreatePartitions', 3, { timeoutMs: 1000, topics: [twice, twice] })
     assert.deepEqual(
       results.map(({ errorCode }) => errorCode),
-      [42, 42],
+      [42],
     )
   })
 })
@@ -239,7 +242,12 @@ describe('DescribeTopicPartitions', () => {
       client.call('DescribeTopicPartitions', 0, { topics: topics.map((name) => ({ name })), responsePartitionLimit, cursor })
     assert.equal((await call(['a'], 0, null)).topics[0]?.partitions.length, 1)
     assert.equal((await call(['a'], 10, { topicName: 'a', partitionIndex: 9 })).topics[0]?.partitions.length, 0)
-    assert.equal((await call(['a'], 10, { topicName: 'z', partitionIndex: 0 })).topics.length, 0)
+    assert.equal(
+      (await call(['a'], 10, { topicName: 'z', partitionIndex: 0 })).topics[0]?.errorCode,
+      42,
+      'a cursor at a topic that is not asked for',
+    )
+    assert.equal((await call([], 10, { topicName: 'z', partitionIndex: 0 })).topics.length, 0)
     assert.equal((await call(['missing'], 10, null)).topics[0]?.errorCode, 3)
     assert.equal((await call(['a'], 10, { topicName: 'a', partitionIndex: -1 })).topics[0]?.errorCode, 42)
   })

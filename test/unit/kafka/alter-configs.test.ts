@@ -120,7 +120,7 @@ describe('IncrementalAlterConfigs', () => {
     for (const [expected, type, name, ops] of cases) assert.equal(await one(type, name, ops), expected, JSON.stringify([type, name, ops]))
   })
 
-  it('names a resource that is given twice once, refused', async () => {
+  it('refuses a resource that is given twice, each time', async () => {
     const { client, own } = await setup()
     const resource = (value: string) => ({
       resourceType: TOPIC,
@@ -133,7 +133,10 @@ describe('IncrementalAlterConfigs', () => {
     })
     assert.deepEqual(
       responses.map(({ resourceName, errorCode }) => [resourceName, errorCode]),
-      [['t', 42]],
+      [
+        ['t', 42],
+        ['t', 42],
+      ],
     )
     assert.deepEqual(own(), {})
   })

@@ -99,7 +99,8 @@ test('replicas are spread one broker after another, or as assigned', () => {
     refuses('REPLICA_ASSIGNMENT_INVALID', () => assign(bad))
   }
   refuses('REPLICATION_FACTOR_INVALID', () => createTopic(image, topic('c', 1, 4)))
-  for (const partitions of [0, -1, 1.5, 100_001]) refuses('PARTITION_COUNT_INVALID', () => createTopic(image, topic('c', partitions)))
+  for (const partitions of [0, -1, 1.5]) refuses('PARTITION_COUNT_INVALID', () => createTopic(image, topic('c', partitions)))
+  refuses('POLICY_VIOLATION', () => createTopic(image, topic('c', 100_001)))
 })
 
 test('topic names follow the rule of Kafka, and only "." against "_" collides', () => {
