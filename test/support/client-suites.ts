@@ -52,8 +52,7 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
   { name: 'kafka-go', log: 'go', needs: ['go'], env: { SKIP: '^(TestConn|TestReaderConsumerGroup)$' }, limitS: 300 },
   { name: 'kafka-go-reader', script: 'kafka-go', log: 'go', needs: ['go'], filter: '^TestReaderConsumerGroup$', limitS: 120 },
   { name: 'kfake-behaviours', log: 'go', needs: ['go'], isListed: true, limitS: 420 },
-  // Its makefile does not stand two jobs at once.
-  { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, wrap: 'env JOBS=1', limitS: 300 },
+  { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, wrap: `bash ${inRoot('test', 'conformance', 'mocha-bdd.sh')}`, limitS: 300 },
 ]
 
 /** What the suites want of a broker, as they get it of Kafka: `kafka.properties` beside the scripts. */

@@ -31,7 +31,7 @@ export function readOutcomes(kind: LogKind, folder: string, printed: string): Ma
     case 'pytest':
       return ofPytest(text('run.log'))
     case 'mocha':
-      return ofMocha(text('out.json'))
+      return ofMocha(text('run.log'))
   }
 }
 
@@ -94,21 +94,21 @@ function ofPytest(log: string): Map<string, Outcome> {
   return outcomes
 }
 
-interface MochaReport {
-  readonly passes: readonly { readonly fullTitle: string }[]
-  readonly failures: readonly { readonly fullTitle: string }[]
-  readonly pending: readonly { readonly fullTitle: string }[]
-}
-
-function ofMocha(json: string): Map<string, Outcome> {
-  if (json === '') return new Map()
-  const { passes, failures, pending } = JSON.parse(json) as MochaReport
-  const all = [passes.map(name('passed')), pending.map(name('skipped')), failures.map(name('failed'))]
-  return new Map(all.flat())
-}
-
-function name(outcome: Outcome): (test: { readonly fullTitle: string }) => [string, Outcome] {
-  return ({ fullTitle }) => [fullTitle.trim(), outcome]
+/** Mocha's report as the tests run: titles by how far they are indented, then what failed with its reasons, which is not read. */
+function ofMocha(log: string): Map<string, Outcome> {
+  const outcomes = new Map<string, Outcome>()
+  const titles: string[] = []
+  for (const line of log.split('\n')) {
+    if (/^ +\d+ (passing|failing|pending)/.test(line)) break
+    const found = /^( *)(✔|✓|-|\d+\))? ?(\S.*?)(?: \(\d+m?s\))?$/.exec(line)
+    const [, indent = '', mark, title = ''] = found ?? []
+    if (found === null || indent.length < 2 || indent.length % 2 === 1) continue
+    titles.length = indent.length / 2 - 1
+    const name = [...titles, title].join(' ')
+    if (mark === undefined) titles.push(title)
+    else outcomes.set(name, mark === '-' ? 'skipped' : mark.endsWith(')') ? 'failed' : 'passed')
+  }
+  return outcomes
 }
 
 export function count(list: SuiteList, outcome: Outcome): number {

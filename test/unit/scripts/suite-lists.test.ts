@@ -54,13 +54,22 @@ test('each kind of log gives the outcome of each test', () => {
   assert.deepEqual(outcomesOf('librdkafka', 'run.log.txt', native), { '0001_a': 'passed', '0002_b': 'failed', '0003_c': 'cut' })
   const table = ['| 0001_a     |     PASSED |  81.791s |', '| 0003_c    |     FAILED |   8.791s | said why']
   assert.equal(outcomesOf('librdkafka', 'run.log.txt', [...native, ...table])['0003_c'], 'failed')
-  const mocha = { passes: [{ fullTitle: 'a b' }], failures: [{ fullTitle: 'a "after each" hook' }], pending: [{ fullTitle: 'c' }] }
-  assert.deepEqual(outcomesOf('mocha', 'out.json', [JSON.stringify(mocha)]), {
-    'a b': 'passed',
-    c: 'skipped',
-    'a "after each" hook': 'failed',
+  const mocha = [
+    '',
+    '  Consumer',
+    '    with a group',
+    '      ✔ should commit (204ms)',
+    '      1) should seek',
+    '    ✔ should leave',
+    '  - never',
+    '',
+  ]
+  assert.deepEqual(outcomesOf('mocha', 'run.log', [...mocha, '  2 passing (3s)', '', '  1) Consumer']), {
+    'Consumer with a group should commit': 'passed',
+    'Consumer with a group should seek': 'failed',
+    'Consumer should leave': 'passed',
+    never: 'skipped',
   })
-  assert.deepEqual(outcomesOf('mocha', 'other', []), {}, 'a run that was cut leaves no report')
 })
 
 test('a list comes back from its file as it was', () => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { TopicPattern } from '../../../../src/broker/groups/consumer/patterns.ts'
 import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from '../../../../src/broker/groups/group-options.ts'
+import { ZERO_UUID } from '../../../../src/core/uuid.ts'
 import { converge, FakeConsumer } from '../../../support/fake-consumer.ts'
 import { FakeConnection, GROUP, GroupHarness } from '../../../support/group-harness.ts'
 
@@ -276,4 +278,10 @@ test('a group is full, listed, described and deleted like any other', async () =
   assert.equal(coordinator.table.groupCount, 0)
   assert.equal((await harness.describeConsumer()).error?.code, 'GROUP_MISSING')
   await harness.coordinator.close()
+})
+
+test('a pattern stands for internal topics too, as on Kafka', () => {
+  const topic = (name: string, internal: boolean) => [name, { name, id: ZERO_UUID, internal, partitions: [], config: new Map() }] as const
+  const all = new Map([topic('__consumer_offsets', true), topic('orders', false)])
+  assert.deepEqual(new TopicPattern((name) => name.includes('o')).topics(all), ['__consumer_offsets', 'orders'])
 })
