@@ -46,9 +46,14 @@ export class InternalTopic {
     return served === undefined ? undefined : this.#partitions.existingLog(served)
   }
 
+  /** Resolves when the topic is there. */
+  async ensure(): Promise<void> {
+    if (this.#served(0) === undefined) await this.#making.run(() => this.#make())
+  }
+
   /** The log of a partition, for appending. Makes the topic and the folder at the first call. */
   async open(partition: number): Promise<Log> {
-    if (this.#served(partition) === undefined) await this.#making.run(() => this.#make())
+    await this.ensure()
     const served = this.#served(partition)
     if (served === undefined) throw new MoonMQError('PARTITION_MISSING', { topic: this.#options.name, partition })
     return this.#partitions.openLog(served)

@@ -320,7 +320,8 @@ export class KafkaConnection implements NetHandlers {
       principal: this.#deps.principal,
       protocol: 'kafka',
       clientId,
-      clientHost: this.#socket.remote.host,
+      // As Kafka shows it: tools and their users know the slash.
+      clientHost: `/${this.#socket.remote.host}`,
       listener: this.#info.listener,
       signal: this.#abort.signal,
     }

@@ -169,6 +169,8 @@ export class FakeOffsetsTopic implements CoordinatorTopic {
     this.partitionCount = partitionCount
   }
 
+  async ensure(): Promise<void> {}
+
   async existing(partition: number): Promise<Log | undefined> {
     return this.logs.get(partition)
   }

@@ -4,9 +4,8 @@ import { DEFAULT_GROUP_OPTIONS } from '../../src/broker/groups/group-options.ts'
 import type { ConsumerHeartbeatAnswer, JoinedGroup, SyncedGroup } from '../../src/broker/ports.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
 import { SeededRandom } from '../../src/core/random.ts'
-import { ByteWriter } from '../../src/core/writer.ts'
-import { dataCodec } from '../../src/schema/messages.ts'
 import { FakeConnection, GroupHarness, Watched } from './group-harness.ts'
+import { subscriptionBytes } from './subscriptions.ts'
 
 const PARTITIONS = 4
 /** Both kinds of members have the same time, so that one rule says when a member may be taken for dead. */
@@ -131,7 +130,7 @@ class ClassicClient extends Client {
       requireKnownMemberId: true,
       sessionTimeoutMs: SESSION_MS,
       rebalanceTimeoutMs: REBALANCE_MS,
-      protocols: [{ name: 'range', metadata: SUBSCRIPTION }],
+      protocols: [{ name: 'range', metadata: subscriptionBytes(['t']) }],
     })
     join.onValue = (joined) => this.world.noted(() => this.#joined(joined, sentAtMs))
     join.onError = () => this.#back()
@@ -214,14 +213,6 @@ class ClassicClient extends Client {
     await this.world.harness.coordinator.leave(this.connection.context, { group: 'g', members }).catch(() => {})
   }
 }
-
-const SUBSCRIPTION = (() => {
-  const writer = new ByteWriter(64)
-  writer.int16(3)
-  const body = { topics: ['t'], userData: null, ownedPartitions: [], generationId: -1, rackId: null }
-  dataCodec('ConsumerProtocolSubscription', 3).encode(writer, body)
-  return writer.toBuffer()
-})()
 
 /**
  * Clients of both protocols in one group, a coordinator that crashes and a disk that syncs when it likes, in an order that a seed decides. The group

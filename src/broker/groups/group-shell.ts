@@ -46,7 +46,7 @@ export interface GroupDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly metadata: Metadata
-  readonly offsetsTopic: CoordinatorTopic
+  readonly offsetsTopic: CoordinatorTopic & { ensure(): Promise<void> }
   /** For the lag that is shown. */
   readonly highWatermark: HighWatermarkOf
   readonly loader: Loader
@@ -63,6 +63,7 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
   /** For kinds of groups whose rules are elsewhere. */
   readonly table: GroupTable
   readonly #nodeId: number
+  readonly #offsetsTopic: GroupDeps['offsetsTopic']
   readonly #classic: ClassicService
   readonly #consumer: ConsumerService
   readonly #offsets: GroupOffsets
@@ -83,6 +84,7 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     const table = new GroupTable({ ...deps, log: deps.log.child({ room: 'groups' }), image, kinds }, options)
     this.table = table
     this.#nodeId = options.nodeId
+    this.#offsetsTopic = deps.offsetsTopic
     this.#classic = new ClassicService({ clock, random, table }, options)
     this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
     this.#offsets = new GroupOffsets({ clock, table, image }, options)
@@ -167,7 +169,13 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     return this.#admin.delete(context, groups)
   }
 
-  async coordinator(_group: string): Promise<number> {
+  /** Makes the topic of the offsets, as Kafka does: who asks is about to need it. */
+  async coordinator(group: string): Promise<number> {
+    try {
+      await this.#offsetsTopic.ensure()
+    } catch (error) {
+      throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group }, error)
+    }
     return this.#nodeId
   }
 

@@ -26,6 +26,9 @@ const RANGES: readonly (readonly [ApiName, number, number, number])[] = [
   ['DescribeGroups', 15, 0, 6],
   ['ListGroups', 16, 0, 5],
   ['DeleteGroups', 42, 0, 3],
+  ['OffsetDelete', 47, 0, 0],
+  ['ConsumerGroupHeartbeat', 68, 0, 1],
+  ['ConsumerGroupDescribe', 69, 0, 1],
 ]
 
 /** Requests in Kafka's bytes against the coordinator, through the handlers as the table holds them. */
@@ -321,3 +324,61 @@ for (let version = 0; version <= 3; version++) {
     assert.equal(await wire.harness.committed(0, 'simple'), null)
   })
 }
+
+const BEAT = { groupId: 'k', memberId: 'm', memberEpoch: 0, rebalanceTimeoutMs: 5000, subscribedTopicNames: ['t'], topicPartitions: [] }
+
+test('ConsumerGroupHeartbeat and ConsumerGroupDescribe: what Kafka shows of a group, at every version', async () => {
+  const wire = new Wire(await GroupHarness.open())
+  const joined = await wire.ask('ConsumerGroupHeartbeat', 1, BEAT)
+  assert.equal(joined.errorCode, 0)
+  assert.equal(joined.memberEpoch, 1)
+  assert.deepEqual(joined.assignment?.topicPartitions[0]?.partitions, [0, 1, 2, 3])
+  const made = await wire.ask('ConsumerGroupHeartbeat', 0, { ...BEAT, groupId: 'made', memberId: '' })
+  assert.notEqual(made.memberId, '', 'before version 1 the broker makes the id')
+  const again = { groupId: 'k', memberId: 'm', memberEpoch: 1 }
+  assert.equal((await wire.ask('ConsumerGroupHeartbeat', 1, again)).assignment, null, 'nothing new')
+  assert.equal((await wire.ask('ConsumerGroupHeartbeat', 1, { ...again, memberEpoch: 5 })).errorCode, 110)
+  assert.equal((await wire.ask('ConsumerGroupHeartbeat', 1, { ...again, groupId: 'none' })).errorCode, 69)
+  assert.equal((await wire.ask('ConsumerGroupHeartbeat', 1, { ...BEAT, memberId: 'x', subscribedTopicRegex: '(' })).errorCode, 128)
+  assert.equal((await wire.ask('ConsumerGroupHeartbeat', 1, { ...BEAT, serverAssignor: 'none' })).errorCode, 112)
+  for (const version of [0, 1]) {
+    const { groups } = await wire.ask('ConsumerGroupDescribe', version, { groupIds: ['k', 'none'], includeAuthorizedOperations: false })
+    const [known, missing] = groups
+    assert.deepEqual([known?.groupState, known?.groupEpoch, known?.assignmentEpoch, known?.assignorName], ['Stable', 1, 1, 'uniform'])
+    const [member] = known?.members ?? []
+    assert.deepEqual([member?.memberId, member?.memberEpoch, member?.subscribedTopicRegex], ['m', 1, null])
+    assert.deepEqual(member?.assignment.topicPartitions[0]?.partitions, [0, 1, 2, 3])
+    assert.equal(member?.targetAssignment.topicPartitions[0]?.topicName, 't')
+    if (version === 1) assert.equal(member?.memberType, 1)
+    assert.equal(missing?.errorCode, 69)
+  }
+  const { groups } = await wire.ask('ListGroups', 5, { statesFilter: ['stable'], typesFilter: ['CONSUMER'] })
+  assert.deepEqual(groups.map(({ groupId, groupType }) => [groupId, groupType]).sort(), [
+    ['k', 'consumer'],
+    ['made', 'consumer'],
+  ])
+  const [described] = (await wire.ask('DescribeGroups', 6, { groups: ['k'] })).groups
+  assert.deepEqual([described?.errorCode, described?.groupState], [69, 'Dead'], 'it is no classic group')
+  await wire.harness.coordinator.close()
+})
+
+test('OffsetDelete: what a member subscribes to stays, the rest goes for good', async () => {
+  const wire = new Wire(await GroupHarness.open())
+  wire.harness.metadata.addTopic('u', 1)
+  const remove = (group: string, ...names: string[]) =>
+    wire.ask('OffsetDelete', 0, { groupId: group, topics: names.map((name) => ({ name, partitions: [{ partitionIndex: 0 }] })) })
+  const at = (topic: string) => [{ topic, partition: 0, value: { offset: 4, leaderEpoch: -1, metadata: '' } }]
+  assert.equal((await remove('k', 't')).errorCode, 69)
+  for (const topic of ['t', 'u']) assert.equal(await wire.harness.commit(4, { group: 'k', offsets: at(topic) }), null)
+  await wire.ask('ConsumerGroupHeartbeat', 1, BEAT)
+  const codes = (await remove('k', 't', 'u', 'none')).topics.map(({ partitions }) => partitions[0]?.errorCode)
+  assert.deepEqual(codes, [86, 0, 3])
+  await wire.harness.crash()
+  assert.equal(await wire.harness.committed(0, 'k'), 4)
+  const all = await wire.harness.coordinator.committed(wire.connection.context, { group: 'k', topics: null })
+  assert.deepEqual(
+    all.map(({ topic }) => topic),
+    ['t'],
+  )
+  await wire.harness.coordinator.close()
+})

@@ -52,8 +52,10 @@ function keepFormer(members: readonly AssigningMember[], shares: readonly Share[
       }
     }
   })
+  const asked = new Set(members.flatMap(({ topics }) => [...topics]))
   const free: Free[] = []
-  for (const [topic, count] of [...partitions].sort(([left], [right]) => (left < right ? -1 : 1))) {
+  for (const topic of [...asked].sort()) {
+    const count = partitions.get(topic) ?? 0
     const of = taken.get(topic)
     for (let partition = 0; partition < count; partition++) if (of?.has(partition) !== true) free.push({ topic, partition })
   }

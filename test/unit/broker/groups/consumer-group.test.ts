@@ -285,3 +285,25 @@ test('a pattern stands for internal topics too, as on Kafka', () => {
   const all = new Map([topic('__consumer_offsets', true), topic('orders', false)])
   assert.deepEqual(new TopicPattern((name) => name.includes('o')).topics(all), ['__consumer_offsets', 'orders'])
 })
+
+test('O4. offsets of a consumer group stay while a member subscribes, and from when the last one left as long as they are kept', async () => {
+  const retentionMs = 100_000
+  const harness = await open({ offsetsRetentionMs: retentionMs, retentionCheckIntervalMs: 1000 })
+  const a = new FakeConsumer(harness, 'a')
+  await a.beat()
+  assert.equal(await harness.commit(5, { memberId: 'a', generation: 1 }), null)
+  for (let heard = 0; heard < 8; heard++) {
+    await harness.clock.advance(30_000)
+    await a.beat()
+  }
+  assert.equal(await harness.committed(), 5)
+  await a.leave()
+  await harness.clock.advance(retentionMs / 2)
+  await harness.crash()
+  await harness.clock.advance(retentionMs / 2 - 2000)
+  assert.equal(await harness.committed(), 5)
+  await harness.clock.advance(4000)
+  assert.equal(await harness.committed(), null)
+  assert.equal(harness.coordinator.table.groupCount, 0)
+  await harness.coordinator.close()
+})

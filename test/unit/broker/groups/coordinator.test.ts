@@ -372,7 +372,7 @@ test('a group is deleted only when it is empty, for good', async () => {
   assert.equal(await harness.committed(), null)
 })
 
-test('offsets expire from when the group became empty, never under a member that subscribes', async () => {
+test('O4: offsets expire from when the group became empty, never under a member that subscribes', async () => {
   const harness = await GroupHarness.open({ offsetsRetentionMs: 60_000, retentionCheckIntervalMs: 1000 })
   // Consumer protocol version 0: one topic, "t", and no user data.
   const subscription = Buffer.from('000000000001000174ffffffff', 'hex')

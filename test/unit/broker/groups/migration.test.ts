@@ -4,26 +4,11 @@ import { assignedPartitionsOf, encodeAssignment } from '../../../../src/broker/g
 import type { MigrationPolicy } from '../../../../src/broker/groups/consumer/consumer-types.ts'
 import { DEFAULT_GROUP_OPTIONS } from '../../../../src/broker/groups/group-options.ts'
 import type { JoinedGroup, JoinGroup } from '../../../../src/broker/ports.ts'
-import { ByteWriter } from '../../../../src/core/writer.ts'
-import { dataCodec } from '../../../../src/schema/messages.ts'
 import { converge, FakeConsumer } from '../../../support/fake-consumer.ts'
 import { FakeConnection, GROUP, GroupHarness, type Watched } from '../../../support/group-harness.ts'
+import { subscriptionBytes } from '../../../support/subscriptions.ts'
 
 const VERSION = 3
-
-function subscription(topics: readonly string[], owned: readonly number[] = []): Buffer {
-  const writer = new ByteWriter(64)
-  writer.int16(VERSION)
-  const ownedPartitions = owned.length === 0 ? [] : [{ topic: 't', partitions: owned }]
-  dataCodec('ConsumerProtocolSubscription', VERSION).encode(writer, {
-    topics,
-    userData: null,
-    ownedPartitions,
-    generationId: 1,
-    rackId: null,
-  })
-  return writer.toBuffer()
-}
 
 /** A consumer of the classic protocol that assigns all partitions of `t` in turn when it leads. */
 class ClassicClient {
@@ -47,7 +32,7 @@ class ClassicClient {
   join(): Watched<JoinedGroup> {
     return this.#harness.join(this.connection, {
       memberId: this.memberId,
-      protocols: [{ name: 'cooperative-sticky', metadata: subscription(['t'], this.owned) }],
+      protocols: [{ name: 'cooperative-sticky', metadata: subscriptionBytes(['t'], this.owned) }],
       ...this.#fields,
     })
   }
@@ -234,7 +219,7 @@ test('classic members that do not fit are refused by a consumer group', async ()
   }
   assert.equal(await refused({ protocolType: 'connect' }), 'INCONSISTENT_GROUP_PROTOCOL')
   assert.equal(await refused({ protocols: [{ name: 'range', metadata: Buffer.from('x') }] }), 'INCONSISTENT_GROUP_PROTOCOL', 'unreadable')
-  const metadata = subscription(['t'])
+  const metadata = subscriptionBytes(['t'])
   assert.equal(await refused({ requireKnownMemberId: true, protocols: [{ name: 'range', metadata }] }), 'MEMBER_ID_REQUIRED')
   assert.equal(await refused({ protocols: [{ name: 'range', metadata }] }), undefined)
   assert.equal(await refused({ protocols: [{ name: 'other', metadata }] }), 'INCONSISTENT_GROUP_PROTOCOL', 'no protocol in common')
