@@ -5,7 +5,7 @@ import { BrokerProcess } from '../support/broker-process.ts'
 import { exists, hasProgram, laneFolder, run } from '../support/programs.ts'
 import { inRoot } from '../support/root.ts'
 
-/** Flows of confluent-kafka-python (librdkafka) and aiokafka (pure Python): groups of both protocols, transactions, administration. */
+/** Flows of confluent-kafka-python (librdkafka) and aiokafka (pure Python): groups of every kind, transactions, administration. */
 
 /** The last one is what aiokafka packs snappy, lz4 and zstd with. */
 const PACKAGES = ['confluent-kafka==2.16.1', 'aiokafka==0.14.0', 'cramjam==2.14.0']
@@ -30,7 +30,7 @@ async function installed(): Promise<boolean> {
   return (await run(python, ['-c', 'import confluent_kafka, aiokafka, cramjam'], { limitMs: INSTALL_LIMIT_MS })).code === 0
 }
 
-for (const client of ['confluent', 'aiokafka']) {
+for (const client of ['confluent', 'confluent-share', 'aiokafka']) {
   test(`the flows of ${client}`, { skip: hasProgram('python3') ? false : 'python3 is not installed' }, async (t) => {
     if (missing !== null) {
       t.skip(missing)
