@@ -195,4 +195,32 @@ export const MUTANTS: readonly Mutant[] = [
     replace: '',
     tests: ['integration/removed-folder.test.js'],
   },
+  {
+    name: 'a record is taken back although somebody else holds it',
+    file: 'broker/share/share-partition.js',
+    find: "(span.state === 'acquired' && span.member === member))",
+    replace: "span.state === 'acquired')",
+    tests: ['unit/broker/share/share-partition.test.js', 'sim/share-partition-model.test.js'],
+  },
+  {
+    name: 'an acknowledgement is answered before it is durable',
+    file: 'broker/share/share-service.js',
+    find: 'return this.states.whenDurable(entry);\n    }\n    #count',
+    replace: 'return undefined;\n    }\n    #count',
+    tests: ['unit/broker/share/share-groups.test.js'],
+  },
+  {
+    name: 'a dead letter is written again after a crash',
+    file: 'broker/share/dead-work.js',
+    find: "mayRepeat: range.reason === 'resumed'",
+    replace: 'mayRepeat: false',
+    tests: ['integration/share-power-cut.test.js'],
+  },
+  {
+    name: 'a record is delivered without end',
+    file: 'broker/share/share-partition.js',
+    find: 'if (span.deliveries >= rules.maxDeliveries)\n            this.#bury',
+    replace: 'if (false)\n            this.#bury',
+    tests: ['unit/broker/share/share-partition.test.js', 'sim/share-partition-model.test.js'],
+  },
 ]

@@ -61,6 +61,23 @@ describe('records of a share group', () => {
     assert.equal(broker.logs.at('jobs', 0).unreleased, 0)
   })
 
+  it('are only answered for when the answer is on disk, and given again when the state could not be written', async () => {
+    const fake = await world({ 'share.coordinator.state.topic.num.partitions': '1' })
+    const a = await fake.member('a')
+    await fake.produce('1')
+    await a.poll()
+    const state = fake.logs.at('__share_group_state', 0)
+    state.autoSync = false
+    let isAnswered = false
+    const answer = a.ack('accept').finally(() => {
+      isAnswered = true
+    })
+    await fake.clock.advance(100)
+    assert.equal(isAnswered, false)
+    state.fail()
+    await assert.rejects(answer, { code: 'COORDINATOR_NOT_AVAILABLE' })
+  })
+
   it('are waited for, and come the moment that they are written', async () => {
     const { broker, clock, ...more } = await world()
     const a = await more.member('a')
