@@ -13,6 +13,7 @@ import {
   type JournalHead,
   journalBytes,
   looksLikeFrame,
+  unknownHead,
 } from './journal-format.ts'
 import { type JournalNote, readJournalNote } from './journal-note.ts'
 
@@ -25,6 +26,8 @@ export interface JournalContent {
   readonly reason: string | null
   /** Frames that counted are not there, and nobody knows what they held. */
   readonly isLost: boolean
+  /** Another version of MoonMQ wrote it: what it holds only that one can tell, so it must be left as it is. */
+  readonly isForeign: boolean
   /** What is wrong with the note that says which journal is in use. */
   readonly noteReason: string | null
 }
@@ -55,14 +58,18 @@ interface Expected {
   readonly directoryId: Uuid | null
 }
 
-type Judged = Pick<JournalContent, 'frames' | 'reason' | 'isLost'>
+type Judged = Pick<JournalContent, 'frames' | 'reason' | 'isLost' | 'isForeign'>
 
 function judge(bytes: Buffer | null, expected: Expected): Judged {
   const { note, isWanted, directoryId } = expected
-  const useless = (reason: string | null): Judged => ({ frames: [], reason, isLost: isWanted })
+  const useless = (reason: string | null): Judged => ({ frames: [], reason, isLost: isWanted, isForeign: false })
   if (bytes === null) return useless(`it is missing, but ${ROOT_FILES['journal-note']} says that it was in use`)
-  const head = headOf(bytes)
+  const blocks = [bytes.subarray(0, JOURNAL_BLOCK_BYTES), lastBlockOf(bytes)] as const
+  // The last block takes the place of a first one that is damaged.
+  const head = decodeHead(blocks[0]) ?? decodeHead(blocks[1])
   if (head === null) {
+    const version = unknownHead(blocks[0]) ?? unknownHead(blocks[1])
+    if (version !== null) return { ...useless(foreign(version)), isForeign: true }
     // Power went while the file was made: it was not used yet.
     if (!isWanted && !hasFrames(bytes)) return useless(null)
     return { ...useless('neither its first nor its last block names it'), isLost: true }
@@ -73,10 +80,12 @@ function judge(bytes: Buffer | null, expected: Expected): Judged {
   return judgeFrames(bytes, head, note)
 }
 
-/** The last block takes the place of a first one that is damaged. */
-function headOf(bytes: Buffer): JournalHead | null {
-  const lastBlock = Math.max(0, Math.floor(bytes.length / JOURNAL_BLOCK_BYTES) - 1) * JOURNAL_BLOCK_BYTES
-  return decodeHead(bytes.subarray(0, JOURNAL_BLOCK_BYTES)) ?? decodeHead(bytes.subarray(lastBlock))
+function lastBlockOf(bytes: Buffer): Buffer {
+  return bytes.subarray(Math.max(0, Math.floor(bytes.length / JOURNAL_BLOCK_BYTES) - 1) * JOURNAL_BLOCK_BYTES)
+}
+
+function foreign(version: string): string {
+  return `it is of version ${version}, which this MoonMQ cannot read, and may hold acknowledged records; start the MoonMQ that wrote it once and stop it in order`
 }
 
 function hasFrames(bytes: Buffer): boolean {
@@ -101,7 +110,7 @@ function judgeFrames(bytes: Buffer, head: JournalHead, note: JournalNote | null)
   const throughFrame = note?.throughFrame ?? 0
   if ((newest?.sequence ?? 0) < throughFrame)
     reasons.push(`${throughFrame} frames were durable, the newest that is there is number ${newest?.sequence ?? 0}`)
-  return { frames: live, reason: reasons.length === 0 ? null : reasons.join('; '), isLost: reasons.length > 0 }
+  return { frames: live, reason: reasons.length === 0 ? null : reasons.join('; '), isLost: reasons.length > 0, isForeign: false }
 }
 
 function scanFrames(bytes: Buffer, end: number, id: Uuid): { frames: JournalFrame[]; reason: string | null } {

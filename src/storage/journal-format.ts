@@ -3,7 +3,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { readInt64, writeInt64 } from '../core/int64.ts'
 import { ByteReader } from '../core/reader.ts'
 import type { TopicPartition } from '../core/types.ts'
-import { type Uuid, uuidFromBytes, writeUuid } from '../core/uuid.ts'
+import { type Uuid, uuidFromBytes, writeUuid, ZERO_UUID } from '../core/uuid.ts'
 import type { EpochStart } from './epoch-cache.ts'
 
 /**
@@ -13,10 +13,13 @@ import type { EpochStart } from './epoch-cache.ts'
  */
 export const JOURNAL_FILE = 'moonmq-journal'
 export const JOURNAL_BLOCK_BYTES = 4096
+/** "MJH" and the version. The first one did not say which data folder it belongs to. */
 const HEAD_MAGIC = 0x4d4a_4832
+const FIRST_HEAD_MAGIC = 0x4d4a_4831
 const FRAME_MAGIC = 0x4d4a_4631
 /** magic, journal id, size of an area, id of the data folder. */
 const HEAD_BYTES = 4 + 16 + 4 + 16
+const FIRST_HEAD_BYTES = 4 + 16 + 4
 /** magic, CRC, journal id, sequence, oldest live sequence, entries, bytes. */
 export const FRAME_HEAD_BYTES = 4 + 4 + 16 + 8 + 8 + 4 + 4
 const ENTRY_HEAD_BYTES = 1 + 16 + 4 + 2
@@ -83,7 +86,7 @@ export interface JournalHead {
   /** No record can know it. */
   readonly id: Uuid
   readonly areaBytes: number
-  /** Of `meta.properties`; the zero id where the folder had none. */
+  /** Of `meta.properties`; the zero id where the folder had none, and in the first version. */
   readonly directoryId: Uuid
 }
 
@@ -103,9 +106,20 @@ export function encodeHead({ id, areaBytes, directoryId }: JournalHead): Buffer 
 
 /** Null when this is no head. */
 export function decodeHead(block: Buffer): JournalHead | null {
-  if (block.length < HEAD_BYTES + 4 || block.readUInt32BE(0) !== HEAD_MAGIC) return null
-  if (block.readUInt32BE(HEAD_BYTES) !== crc32c(block, 0, HEAD_BYTES)) return null
-  return { id: uuidFromBytes(block, 4), areaBytes: block.readUInt32BE(20), directoryId: uuidFromBytes(block, 24) }
+  if (block.length < HEAD_BYTES + 4) return null
+  const magic = block.readUInt32BE(0)
+  const size = magic === FIRST_HEAD_MAGIC ? FIRST_HEAD_BYTES : HEAD_BYTES
+  if (magic !== HEAD_MAGIC && magic !== FIRST_HEAD_MAGIC) return null
+  if (block.readUInt32BE(size) !== crc32c(block, 0, size)) return null
+  const directoryId = magic === FIRST_HEAD_MAGIC ? ZERO_UUID : uuidFromBytes(block, 24)
+  return { id: uuidFromBytes(block, 4), areaBytes: block.readUInt32BE(20), directoryId }
+}
+
+/** What a head of a version that is not known calls itself, or null. */
+export function unknownHead(block: Buffer): string | null {
+  const text = block.toString('latin1', 0, 4)
+  const known = block.length >= 4 ? block.readUInt32BE(0) : 0
+  return /^MJH\w$/.test(text) && known !== HEAD_MAGIC && known !== FIRST_HEAD_MAGIC ? text : null
 }
 
 /** Whether a frame of some journal begins here, whole or not. */

@@ -58,12 +58,14 @@ const NOTHING: Replayed = { acknowledged: new Map(), synced: new Map(), isKept: 
 /**
  * Writes what the journal holds into the files that it stood in for, makes them durable, and removes it; before any log is loaded. May be
  * done again from the start at any time. Entries of topics that are gone, or below the checkpoints, are passed over. A log that lacks bytes
- * before an entry's is left alone: what was acknowledged of it is returned, so that recovery takes it for damaged.
+ * before an entry's is left alone: what was acknowledged of it is returned, so that recovery takes it for damaged. Throws DATA_DAMAGED
+ * when another version wrote it.
  */
 export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): Promise<Replayed> {
   const { disk, log } = deps
   const content = await readJournal(disk, options.folder)
   if (content === null) return NOTHING
+  if (content.isForeign) throw new MoonMQError('DATA_DAMAGED', { path: `${options.folder}/${JOURNAL_FILE}`, reason: content.reason ?? '' })
   const logs = gather(content.frames, options)
   const acknowledged = new Map<string, number>()
   const synced = new Map<string, number>()

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SystemClock } from '../../../src/core/clock.ts'
+import { crc32c } from '../../../src/core/crc32c.ts'
+import { isCode } from '../../../src/core/errors.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { ROOT_FILES } from '../../../src/storage/checkpoint.ts'
 import { openIdentity } from '../../../src/storage/identity.ts'
+import { readJournal } from '../../../src/storage/journal-content.ts'
 import { JOURNAL_BLOCK_BYTES, JOURNAL_FILE } from '../../../src/storage/journal-format.ts'
 import { readJournalNote } from '../../../src/storage/journal-note.ts'
 import type { LogManager } from '../../../src/storage/log-manager.ts'
@@ -135,4 +138,42 @@ test('an older copy of the same journal lacks frames that a checkpoint counted',
   assert.match(reason(after.lines), /\d frames were durable, the newest that is there is number \d/)
   assert.equal(named(after.lines), COUNT)
   await after.manager.close()
+})
+
+/** Its first and its last block as another version writes them, with the CRC behind the fields that it has. */
+function headed(journal: Buffer, version: string, fieldBytes: number): Buffer {
+  const block = Buffer.alloc(JOURNAL_BLOCK_BYTES)
+  journal.copy(block, 0, 0, fieldBytes)
+  block.write(version, 'latin1')
+  block.writeUInt32BE(crc32c(block, 0, fieldBytes), fieldBytes)
+  return Buffer.concat([block, journal.subarray(JOURNAL_BLOCK_BYTES, -JOURNAL_BLOCK_BYTES), block])
+}
+
+test('a journal of the first version, which named no data folder and had no note, is replayed', async () => {
+  for (const damagesFirstBlock of [false, true]) {
+    const { disk } = await used()
+    const cut = disk.powerCut(new SeededRandom(1), CUT)
+    const bytes = headed(cut.peek(JOURNAL) ?? Buffer.alloc(0), 'MJH1', 24)
+    await replace(cut, damagesFirstBlock ? bytes.fill(0, 0, JOURNAL_BLOCK_BYTES) : bytes)
+    await cut.removeFile(NOTE)
+    const after = await open(cut, 'boot-2')
+    assert.deepEqual(await ends(after.logs), Array(COUNT).fill(3))
+    assert.equal(reason(after.lines), '')
+    assert.equal(cut.peek(JOURNAL), null)
+    await after.manager.close()
+  }
+})
+
+test('a journal of a later version stops the start and stays as it is, until its own version has emptied it', async () => {
+  for (const hadPowerCut of [true, false]) {
+    const { disk } = await used()
+    const left = hadPowerCut ? disk.powerCut(new SeededRandom(1), CUT) : disk.processKilled()
+    const bytes = headed(left.peek(JOURNAL) ?? Buffer.alloc(0), 'MJH3', 60)
+    await replace(left, bytes)
+    for (const boot of ['boot-1', 'boot-2']) {
+      await assert.rejects(open(left, boot), (error) => isCode(error, 'DATA_DAMAGED') && /MJH3.*start the MoonMQ that wrote it/.test(error.message))
+    }
+    assert.ok(left.peek(JOURNAL)?.equals(bytes))
+    assert.match((await readJournal(left, DATA_FOLDER))?.reason ?? '', /version MJH3/)
+  }
 })
