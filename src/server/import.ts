@@ -18,7 +18,15 @@ import { buildEndTxnMarker } from '../record/control.ts'
 import { BufferPool } from '../storage/buffer-pool.ts'
 import { encodePartitionMetadata, PARTITION_METADATA_FILE, partitionFolderName } from '../storage/files.ts'
 import { readIdentity } from '../storage/identity.ts'
-import { findSourcePartitions, type ImportDeps, type ImportedLog, importLog, type SourcePartition } from '../storage/import-partition.ts'
+import {
+  findSourcePartitions,
+  type ImportDeps,
+  type ImportedLog,
+  importLog,
+  logFolderOf,
+  type SourcePartition,
+} from '../storage/import-partition.ts'
+import { expectNoJournal } from '../storage/journal-content.ts'
 import { Data } from './data.ts'
 import { type GroupOffset, readDecidedCommits, readGroupOffsets } from './import-groups.ts'
 import type { Machine } from './machine.ts'
@@ -75,7 +83,10 @@ export interface ImportPlan {
   readonly transactions: readonly SourcePartition[]
 }
 
-/** What there is to import. Reads names and the metadata only. Throws DATA_DAMAGED when a folder is missing. */
+/**
+ * What there is to import. Reads names and the metadata only. Throws DATA_DAMAGED when a folder is missing, or is a MoonMQ's whose journal
+ * holds records, and DATA_FOLDER_LOCKED when that one runs.
+ */
 export async function planImport(machine: Machine, request: ImportRequest): Promise<ImportPlan> {
   const { disk, random } = machine
   const found: SourcePartition[] = []
@@ -84,6 +95,9 @@ export async function planImport(machine: Machine, request: ImportRequest): Prom
   for (const folder of request.from) {
     if ((await disk.stat(folder))?.kind !== 'directory')
       throw new MoonMQError('DATA_DAMAGED', { path: folder, reason: 'there is no such folder' })
+    const logFolder = await logFolderOf(disk, folder)
+    await expectStopped(machine, logFolder)
+    await expectNoJournal(disk, logFolder)
     found.push(...(await findSourcePartitions(disk, folder)))
     if ((await disk.stat(`${folder}/${METADATA}-0`)) !== null) metadata = await readKafkaTopics(disk, `${folder}/${METADATA}-0`)
   }

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import { MoonMQError } from '../core/errors.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
 import type { TopicPartition } from '../core/types.ts'
 import type { Uuid } from '../core/uuid.ts'
 import { readSmallFile } from '../io/atomic-file.ts'
@@ -8,6 +8,7 @@ import { AT, type BatchHeader, codecOf, hasProducer, nextOffset } from '../recor
 import type { Codecs } from '../record/compression.ts'
 import { recordsSection, validateRecords } from '../record/record.ts'
 import type { BufferPool } from './buffer-pool.ts'
+import { offsetKey, readOffsets } from './checkpoint.ts'
 import { NEVER_COMPACTED, writeCompactionNote } from './compaction/note.ts'
 import {
   decodePartitionMetadata,
@@ -25,7 +26,7 @@ export interface SourcePartition extends TopicPartition {
   readonly folder: string
   /** By `partition.metadata`; null in folders of Kafka before 2.8. */
   readonly topicId: Uuid | null
-  /** By Kafka's `log-start-offset-checkpoint`; null where it does not say. */
+  /** By Kafka's `log-start-offset-checkpoint`, or MoonMQ's own checkpoint; null where neither says. */
   readonly logStart: number | null
   /** Of the log files. */
   readonly sizeBytes: number
@@ -69,9 +70,10 @@ const LOG_START_CHECKPOINT = 'log-start-offset-checkpoint'
 
 /** The partitions in a folder of Kafka logs, or the one that the folder itself is. Deleted, stray and future ones are left out. */
 export async function findSourcePartitions(disk: Disk, folder: string): Promise<SourcePartition[]> {
-  const own = parsePartitionFolderName(folder.slice(folder.lastIndexOf('/') + 1))
-  const parent = own === null ? folder : folder.slice(0, folder.lastIndexOf('/'))
+  const parent = await logFolderOf(disk, folder)
+  const own = parent === folder ? null : parsePartitionFolderName(folder.slice(folder.lastIndexOf('/') + 1))
   const starts = await readLogStarts(disk, `${parent}/${LOG_START_CHECKPOINT}`)
+  const ownStarts = await readOwnLogStarts(disk, parent)
   const names = own === null ? (await disk.list(folder)).filter((entry) => entry.kind === 'directory').map((entry) => entry.name) : ['']
   const found: SourcePartition[] = []
   for (const name of names) {
@@ -88,9 +90,31 @@ export async function findSourcePartitions(disk: Disk, folder: string): Promise<
     if (!hasLog) continue
     const bytes = await readSmallFile(disk, `${path}/${PARTITION_METADATA_FILE}`, 1024)
     const topicId = bytes === null ? null : decodePartitionMetadata(bytes)
-    found.push({ ...tp, folder: path, topicId, logStart: starts.get(`${tp.topic}-${tp.partition}`) ?? null, sizeBytes })
+    const ownStart = topicId === null ? undefined : ownStarts.get(offsetKey(topicId, tp.partition))
+    found.push({ ...tp, folder: path, topicId, logStart: starts.get(`${tp.topic}-${tp.partition}`) ?? ownStart ?? null, sizeBytes })
   }
   return found
+}
+
+/** The folder of all logs: `folder` itself or, when it is that of one partition, the one around it. It may be called like a partition. */
+export async function logFolderOf(disk: Disk, folder: string): Promise<string> {
+  const slash = folder.lastIndexOf('/')
+  if (parsePartitionFolderName(folder.slice(slash + 1)) === null) return folder
+  const hasPartitions = (await disk.list(folder)).some(
+    (entry) => entry.kind === 'directory' && parsePartitionFolderName(entry.name) !== null,
+  )
+  return hasPartitions ? folder : folder.slice(0, slash)
+}
+
+/** Where a MoonMQ says that its logs begin. What cannot be read says nothing. */
+async function readOwnLogStarts(disk: Disk, folder: string): Promise<Map<string, number>> {
+  try {
+    const saved = await readOffsets(disk, folder, 'log-starts')
+    return new Map((saved?.entries ?? []).map(({ topicId, partition, offset }) => [offsetKey(topicId, partition), offset]))
+  } catch (error) {
+    if (!isCode(error, 'DATA_DAMAGED')) throw error
+    return new Map()
+  }
 }
 
 /** Kafka's text: version 0, a count, then `topic partition offset` on a line each. What cannot be read says nothing. */

@@ -51,6 +51,17 @@ export async function readJournal(disk: Disk, folder: string): Promise<JournalCo
   return { ...judge(bytes, expected), isThere, noteReason }
 }
 
+/** For whoever reads logs without a start. Throws DATA_DAMAGED, saying what helps, when records of theirs may be in the journal alone. */
+export async function expectNoJournal(disk: Disk, folder: string): Promise<void> {
+  if ((await disk.stat(`${folder}/${ROOT_FILES['clean-shutdown']}`)) !== null) return
+  const content = await readJournal(disk, folder)
+  const hasEntries = content?.frames.some((frame) => frame.entries.length > 0) ?? false
+  if (content === null || !(hasEntries || content.isForeign)) return
+  const remedy = `start its broker once and stop it, or run "moonmq log repair ${folder} --yes"`
+  const reason = content.isForeign ? (content.reason ?? '') : `it holds records that may not be in the logs yet; ${remedy}`
+  throw new MoonMQError('DATA_DAMAGED', { path: `${folder}/${JOURNAL_FILE}`, reason })
+}
+
 interface Expected {
   readonly note: JournalNote | null
   /** A journal was in use. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -152,6 +152,16 @@ test('repair: a folder without a metadata log gets no empty one, and what is no 
   assert.match(repair.out, /not repaired __cluster_metadata-0: the metadata log is missing.*moonmq import/)
   assert.ok(!readdirSync(lost).includes('__cluster_metadata-0'))
   mkdirSync(join(root, 'nothing'))
+  // What the journal holds gets into the logs all the same: an import of them needs it.
+  const journal = join(lost, JOURNAL_FILE)
+  writeFileSync(journal, '')
+  rmSync(join(lost, 'moonmq-clean-shutdown'))
+  assert.equal((await cli('log', 'repair', 'lost', '--yes')).code, 1)
+  assert.equal(existsSync(journal), false)
+  // The data folder may be called like a partition.
+  cpSync(folder, join(root, 'broker-1'), { recursive: true })
+  const alike = await cli('log', 'repair', 'broker-1')
+  assert.match(alike.out, /^not repaired orders-0: /m)
   const nothing = await cli('log', 'repair', 'nothing')
   assert.equal(nothing.code, 3)
   assert.match(nothing.err, /nothing is no data folder/)

@@ -39,8 +39,10 @@ export async function logRepair(context: CliContext, folder: string | undefined,
     context.err(`moonmq: there is no folder ${target}; name the data folder of a broker that was stopped, or one partition in it\n`)
     return EXIT.notFound
   }
-  const isPartition = parsePartitionFolderName(basename(target)) !== null
-  if (!isPartition && !(await readdir(target)).some((name) => parsePartitionFolderName(name) !== null)) {
+  // A data folder may be called like a partition: broker-1.
+  const isDataFolder = (await readdir(target)).some((name) => parsePartitionFolderName(name) !== null)
+  const isPartition = !isDataFolder && parsePartitionFolderName(basename(target)) !== null
+  if (!isPartition && !isDataFolder) {
     context.err(`moonmq: ${target} is no data folder: there is no folder of a partition in it, not even __cluster_metadata-0\n`)
     return EXIT.notFound
   }
@@ -55,7 +57,8 @@ export async function logRepair(context: CliContext, folder: string | undefined,
   })
   progress.end()
   if (!options.json) printPlan(context, plan, options.middle)
-  const isNothing = plan.partitions.length === 0 && plan.root.length === 0
+  // Whoever reads the logs without a start wants the journal in them, where nothing else can be done too.
+  const isNothing = plan.partitions.length === 0 && plan.root.length === 0 && !(plan.hasJournal && options.yes === true)
   if (isNothing || options.yes !== true) {
     if (options.json) printJson(context, { ...planJson(plan), done: false })
     if (!isNothing && !options.json) context.out('Nothing was changed. The same with --yes does it.\n')

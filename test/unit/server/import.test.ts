@@ -4,6 +4,7 @@ import { SystemClock } from '../../../src/core/clock.ts'
 import { isCode } from '../../../src/core/errors.ts'
 import { SILENT } from '../../../src/core/logger.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
+import { newUuid, ZERO_UUID } from '../../../src/core/uuid.ts'
 import { FixedHost } from '../../../src/io/host.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { setConfig } from '../../../src/metadata/plans.ts'
@@ -13,6 +14,9 @@ import { encodeCoordinatorKey, encodeCoordinatorValue } from '../../../src/schem
 import { type ImportReport, planImport, runImport } from '../../../src/server/import.ts'
 import { DEFAULT_POOL_SIZE, type Machine, thisMachine } from '../../../src/server/machine.ts'
 import { validateDataFolder } from '../../../src/server/offline.ts'
+import { writeOffsets } from '../../../src/storage/checkpoint.ts'
+import { decodePartitionMetadata } from '../../../src/storage/files.ts'
+import { encodeFrame, encodeHead } from '../../../src/storage/journal-format.ts'
 import { DataFolderLock } from '../../../src/storage/lock.ts'
 import { DataFolder, fillDataFolder } from '../../support/data-folder.ts'
 import { diskWith, filesOf, readAll } from '../../support/storage.ts'
@@ -196,6 +200,46 @@ test('single folders of partitions; without metadata nothing is deleted for its 
   assert.equal(data.metadata.image.topics.get('plain')?.config.get('retention.ms'), '-1')
   const half = await take(await copyOfSource(), { from: [`${SOURCE}/plain-1`] })
   assert.match(half.refused[0]?.reason ?? '', /partition 0 of 2 is not here/)
+})
+
+test('a folder of logs may be called like a partition; log starts of a MoonMQ are taken over as well', async () => {
+  const moved = new Map<string, Buffer>()
+  for (const [path, bytes] of files) if (!path.endsWith('/log-start-offset-checkpoint')) moved.set(path.replace(SOURCE, '/broker-1'), bytes)
+  const disk = await diskWith(moved)
+  const topicId = decodePartitionMetadata(moved.get('/broker-1/plain-0/partition.metadata') ?? Buffer.alloc(0)) ?? ZERO_UUID
+  await writeOffsets(disk, '/broker-1', 'log-starts', [{ topicId, partition: 0, offset: 9 }])
+  const report = await take(disk, { from: ['/broker-1'] })
+  assert.deepEqual(report.refused, [])
+  const plain = report.topics.find((topic) => topic.name === 'plain')
+  assert.deepEqual(
+    plain?.partitions.map((log) => log.logStart),
+    [9, 0],
+  )
+})
+
+test('records that only the journal of a MoonMQ has are not left behind in silence, and a MoonMQ that runs is no source', async () => {
+  const disk = await copyOfSource()
+  await disk.removeFile(`${SOURCE}/moonmq-clean-shutdown`)
+  const id = newUuid(new SeededRandom(1))
+  const owner = { topic: 'plain', partition: 0, topicId: id }
+  const frame = encodeFrame(id, { sequence: 1, oldestLive: 1, entries: [{ kind: 'forget', owner }] })
+  const head = encodeHead({ id, areaBytes: frame.length, directoryId: ZERO_UUID })
+  const file = await disk.open(`${SOURCE}/moonmq-journal`, 'write')
+  await file.write([head, frame, Buffer.alloc(frame.length), head], 0)
+  await file.close()
+  for (const from of [SOURCE, `${SOURCE}/plain-0`]) {
+    await assert.rejects(
+      take(disk, { from: [from] }),
+      (error) => isCode(error, 'DATA_DAMAGED') && /moonmq log repair \/kafka --yes/.test(error.message),
+    )
+  }
+  await disk.removeFile(`${SOURCE}/moonmq-journal`)
+  const host = new FixedHost({ pid: 9, processes: new Map([[9, '1']]) })
+  const lock = await DataFolderLock.acquire({ disk, host }, SOURCE)
+  const plan = planImport({ ...machine(disk), host }, { from: [SOURCE], dataFolder: DATA, topics: null })
+  await assert.rejects(plan, (error) => isCode(error, 'DATA_FOLDER_LOCKED'))
+  await lock.release()
+  assert.deepEqual((await take(disk)).refused, [])
 })
 
 async function change(disk: MemoryDisk, path: string, position: number, bytes: Buffer): Promise<void> {

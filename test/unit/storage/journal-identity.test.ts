@@ -171,7 +171,10 @@ test('a journal of a later version stops the start and stays as it is, until its
     const bytes = headed(left.peek(JOURNAL) ?? Buffer.alloc(0), 'MJH3', 60)
     await replace(left, bytes)
     for (const boot of ['boot-1', 'boot-2']) {
-      await assert.rejects(open(left, boot), (error) => isCode(error, 'DATA_DAMAGED') && /MJH3.*start the MoonMQ that wrote it/.test(error.message))
+      await assert.rejects(
+        open(left, boot),
+        (error) => isCode(error, 'DATA_DAMAGED') && /MJH3.*start the MoonMQ that wrote it/.test(error.message),
+      )
     }
     assert.ok(left.peek(JOURNAL)?.equals(bytes))
     assert.match((await readJournal(left, DATA_FOLDER))?.reason ?? '', /version MJH3/)
