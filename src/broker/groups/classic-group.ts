@@ -7,6 +7,7 @@ import {
   type ClassicOptions,
   type ClassicState,
   type GroupSnapshot,
+  inItsWords,
   joinRefused,
   type MemberJoin,
   type MemberSync,
@@ -237,7 +238,7 @@ export class ClassicGroup implements GroupMachine {
     } else {
       // A leader that joins again asks for a rebalance: what it assigns has changed.
       this.#rejoin(member, join, ticket)
-      this.#prepareRebalance(`member ${member.memberId} joined again${told(join.reason)}`, nowMs)
+      this.#prepareRebalance(`member ${member.memberId} joined again${inItsWords(join.reason)}`, nowMs)
     }
   }
 
@@ -248,7 +249,7 @@ export class ClassicGroup implements GroupMachine {
     this.#members.add(member)
     if (this.#leader === null) this.#leader = memberId
     this.#barrier.joined()
-    this.#prepareRebalance(`member ${memberId} joined${told(join.reason)}`, nowMs)
+    this.#prepareRebalance(`member ${memberId} joined${inItsWords(join.reason)}`, nowMs)
   }
 
   #rejoin(member: ClassicMember, join: MemberJoin, ticket: number): void {
@@ -279,7 +280,7 @@ export class ClassicGroup implements GroupMachine {
     if (this.#state !== 'Stable' || this.#members.electProtocol() !== this.#protocol) {
       member.joinTicket = ticket
       member.deadlineMs = NEVER
-      this.#prepareRebalance(`static member ${join.instanceId} came back${told(join.reason)}`, nowMs)
+      this.#prepareRebalance(`static member ${join.instanceId} came back${inItsWords(join.reason)}`, nowMs)
       return
     }
     member.arm(nowMs)
@@ -473,7 +474,7 @@ export class ClassicGroup implements GroupMachine {
     const member = byInstance ?? this.#members.resolve(memberId, instanceId)
     if (member instanceof MoonMQError) return member
     this.#remove(member)
-    this.#afterRemoval(`member ${member.memberId} left${told(reason)}`, nowMs)
+    this.#afterRemoval(`member ${member.memberId} left${inItsWords(reason)}`, nowMs)
     return null
   }
 
@@ -550,9 +551,4 @@ export class ClassicGroup implements GroupMachine {
   #reply(ticket: number, result: JoinedGroup): void {
     this.#effects.push({ kind: 'joined', ticket, result })
   }
-}
-
-/** A client's own words, short enough for a line of the log. */
-function told(reason: string | null): string {
-  return reason === null || reason === '' ? '' : ` (it says: ${reason.slice(0, 200)})`
 }

@@ -68,3 +68,8 @@ export interface GroupSnapshot {
 export function joinRefused(error: MoonMQError, memberId: string): JoinedGroup {
   return { error, generation: -1, protocolType: null, protocol: null, leader: '', skipAssignment: false, memberId, members: [] }
 }
+
+/** A client's own words, short enough for a line of the log. */
+export function inItsWords(reason: string | null): string {
+  return reason === null || reason === '' ? '' : ` (it says: ${reason.slice(0, 200)})`
+}

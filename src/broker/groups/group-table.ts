@@ -117,7 +117,8 @@ export class GroupTable {
       return this.create(shard, group, make())
     }
     if (entry.machine.kind === kind) return entry
-    const machine = entry.machine.isVacant ? make?.() : convert?.(entry.machine, this.#clock.monotonicMs())
+    // An id that was given out and not used yet is no member: its owner finds the group that there is when it comes.
+    const machine = entry.machine.memberCount === 0 ? make?.() : convert?.(entry.machine, this.#clock.monotonicMs())
     if (machine === undefined || machine === null) throw new MoonMQError('GROUP_KIND', { group, kind })
     shard.replace(entry, machine)
     return entry

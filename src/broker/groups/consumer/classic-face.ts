@@ -1,7 +1,7 @@
 import { MoonMQError } from '../../../core/errors.ts'
 import type { JoinedGroup, SyncedGroup } from '../../ports.ts'
 import { encodeAssignment, type NamedPartitions, type Subscription, subscriptionOf } from '../classic-subscription.ts'
-import { joinRefused, type MemberJoin, type MemberSync } from '../classic-types.ts'
+import { inItsWords, joinRefused, type MemberJoin, type MemberSync } from '../classic-types.ts'
 import type { TopicPartitions } from './assignment.ts'
 import type { ConsumerCore } from './consumer-core.ts'
 import { ConsumerMember } from './consumer-member.ts'
@@ -53,7 +53,7 @@ export class ClassicFace {
       // Whoever has not come as far as the target has to be told to join; if all have, nobody needs to notice.
       const isSettled = [...core.members.all()].every((each) => each.isReconciledTo(core.assignmentEpoch))
       downgrade(core, `static member ${instanceId} came back with the classic protocol`, nowMs, !isSettled)
-    } else core.finish(`member ${member.memberId} joined with the classic protocol`)
+    } else core.finish(`member ${member.memberId} joined with the classic protocol${inItsWords(join.reason)}`)
     return {
       error: null,
       generation: member.epoch,
@@ -141,13 +141,15 @@ export class ClassicFace {
     nowMs: number,
   ): (MoonMQError | null)[] {
     const gone = new Set<ConsumerMember>()
-    const outcomes = leaving.map(({ memberId, instanceId }) => {
+    const told: string[] = []
+    const outcomes = leaving.map(({ memberId, instanceId, reason = null }) => {
       const member = this.#leaver(memberId, instanceId)
       if (member instanceof MoonMQError) return member
       gone.add(member)
+      told.push(`member ${member.memberId} left${inItsWords(reason)}`)
       return null
     })
-    if (gone.size > 0) fence(this.#core, [...gone], `${[...gone].map((member) => `member ${member.memberId}`).join(', ')} left`, nowMs)
+    if (gone.size > 0) fence(this.#core, [...gone], told.join(', '), nowMs)
     return outcomes
   }
 

@@ -1,8 +1,9 @@
+import { asMoonMQError } from '../../../core/errors.ts'
 import { fnv1a } from '../../../core/hash.ts'
 import type { Uuid } from '../../../core/uuid.ts'
 import type { MetadataImage, TopicImage } from '../../../metadata/types.ts'
 import type { ConsumerMember } from './consumer-member.ts'
-import type { TopicPattern, TopicPatterns } from './patterns.ts'
+import { TopicPattern, type TopicPatterns } from './patterns.ts'
 
 type Topics = ReadonlyMap<string, TopicImage>
 
@@ -74,7 +75,7 @@ export class Subscriptions {
     this.#seen = topics
     let anyChanged = false
     for (const [text, expression] of this.#expressions) {
-      expression.pattern ??= this.#patterns.compile(text)
+      expression.pattern ??= this.#restored(text, expression.topics)
       const now = expression.pattern.topics(topics)
       if (sameNames(now, expression.topics)) continue
       expression.topics = now
@@ -83,6 +84,17 @@ export class Subscriptions {
       anyChanged = true
     }
     return anyChanged
+  }
+
+  /** One that was stored was valid to whoever stored it: where it is not here, it stands for what it stood for. */
+  #restored(text: string, topics: readonly string[]): TopicPattern {
+    try {
+      return this.#patterns.compile(text)
+    } catch (error) {
+      if (asMoonMQError(error).code !== 'INVALID_REGULAR_EXPRESSION') throw error
+      const known = new Set(topics)
+      return new TopicPattern((name) => known.has(name))
+    }
   }
 
   /** Names that a member asks for, whether they exist or not. */

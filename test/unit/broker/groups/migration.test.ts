@@ -180,6 +180,21 @@ test('a group of which nothing is left but its name is not forgotten while it ch
   await harness.coordinator.close()
 })
 
+test('an id that was given out and not used yet keeps nobody of the other protocol away', async () => {
+  const harness = await open()
+  const x = new ClassicClient(harness, 'x', { requireKnownMemberId: true })
+  const asked = x.join()
+  await harness.settle()
+  assert.equal(asked.value?.error?.code, 'MEMBER_ID_REQUIRED')
+  const a = new FakeConsumer(harness, 'a')
+  assert.ok(await a.beat())
+  x.memberId = asked.value?.memberId ?? ''
+  await x.rejoin()
+  await settleBoth([x], [a])
+  assert.deepEqual([...x.owned, ...a.numbers].sort(), [0, 1, 2, 3])
+  await harness.coordinator.close()
+})
+
 test('the policy says which way a group with members may go', async () => {
   for (const policy of ['bidirectional', 'upgrade', 'downgrade', 'disabled'] as const) {
     const harness = await open(policy)
