@@ -36,6 +36,8 @@ export interface KafkaApi<Request, Response> {
   readonly versions: readonly [number, number]
   /** Lowest version in the offer, where clients look for one that is not answered. */
   readonly offeredFrom?: number
+  /** Versions up to `max` are answered too where the broker has this setting: what Kafka offers to those who ask for it. */
+  readonly optional?: { readonly max: number; readonly setting: string }
   /** What of the API is left out here, one sentence each: printed in docs/KAFKA.md. */
   readonly omissions: readonly string[]
   /** Requests of a connection run one after another: the next one starts when this answer is there, unless it is `Later`. */
@@ -106,3 +108,9 @@ export function fencedCode(error: MoonMQError | null, version: number, knownSinc
 
 const PRODUCER_FENCED = 90
 const INVALID_PRODUCER_EPOCH = 47
+
+/** The API with the versions that the broker's settings switch on. */
+export function withOptional(each: AnyApi, settings: ReadonlyMap<string, string>): AnyApi {
+  if (each.optional === undefined || settings.get(each.optional.setting) !== 'true') return each
+  return { ...each, versions: [each.versions[0], each.optional.max] }
+}

@@ -13,7 +13,7 @@ import { type ConnectionDeps, type ConnectionLimits, KafkaConnection } from './c
 import { Dispatch } from './dispatch.ts'
 import { FetchSessions } from './fetch-sessions.ts'
 import { FrameBudget } from './frames.ts'
-import type { AnyApi } from './handler.ts'
+import { type AnyApi, withOptional } from './handler.ts'
 import { KAFKA_APIS } from './handlers/index.ts'
 import { Instruments } from './instruments.ts'
 import { LentMemory } from './lent-memory.ts'
@@ -81,7 +81,8 @@ export class KafkaDoor implements Door, Resource {
   constructor(deps: KafkaDoorDeps, options: KafkaDoorOptions = DEFAULT_KAFKA_DOOR) {
     this.#deps = deps
     this.#options = options
-    this.dispatch = new Dispatch(deps.apis ?? KAFKA_APIS)
+    const { settings } = deps.broker.cluster
+    this.dispatch = new Dispatch((deps.apis ?? KAFKA_APIS).map((each) => withOptional(each, settings)))
     this.#instruments = new Instruments(deps.metrics, this.dispatch.apis)
     this.#budget = new FrameBudget(options.maxPartialBytes)
     this.#firstBudget = new FrameBudget(options.maxFirstPartialBytes)

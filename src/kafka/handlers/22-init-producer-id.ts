@@ -14,7 +14,8 @@ export const initProducerId = api<InitProducerIdRequest, InitProducerIdResponse>
   key: 22,
   name: 'InitProducerId',
   versions: [0, 5],
-  omissions: [],
+  optional: { max: 6, setting: 'transaction.two.phase.commit.enable' },
+  omissions: ['Version 6 is offered where transaction.two.phase.commit.enable is true.'],
   async handle(call, request) {
     const { transactionalId, transactionTimeoutMs: timeoutMs, enable2Pc: twoPhaseCommit, keepPreparedTxn: keepPrepared } = request
     const expected = expectedOf(request)
