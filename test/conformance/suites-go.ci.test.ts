@@ -1,4 +1,4 @@
 import { suiteTests } from '../support/suite-tests.ts'
 
 /** Clients in Go. */
-suiteTests('franz-go', 'kafka-go', 'kafka-go-reader', 'kfake-behaviours')
+suiteTests('franz-go', 'kafka-go', 'kfake-behaviours')

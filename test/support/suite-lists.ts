@@ -100,7 +100,7 @@ function ofMocha(log: string): Map<string, Outcome> {
   const titles: string[] = []
   for (const line of log.split('\n')) {
     if (/^ +\d+ (passing|failing|pending)/.test(line)) break
-    const found = /^( *)(✔|✓|-|\d+\))? ?(\S.*?)(?: \(\d+m?s\))?$/.exec(line)
+    const found = /^( *)(✔|✓|-|\d+\))? ?(\S.*?) *(?:\(\d+m?s\))?$/.exec(line)
     const [, indent = '', mark, title = ''] = found ?? []
     if (found === null || indent.length < 2 || indent.length % 2 === 1) continue
     titles.length = indent.length / 2 - 1

@@ -175,8 +175,9 @@ export class ShareGroups implements SharePort {
     group: string,
     topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[] | null,
   ): Promise<readonly SharePositions[]> {
-    const machine = this.#machine(group)
-    const asked = topics ?? this.#known(machine).map(({ name, partitions }) => ({ topic: name, partitions }))
+    // As on Kafka, positions that are asked for by name need no group: those of an unknown one are not known.
+    if (this.#deps.table.find(group) !== undefined) this.#machine(group)
+    const asked = topics ?? this.#known(this.#machine(group)).map(({ name, partitions }) => ({ topic: name, partitions }))
     return asked.map(({ topic, partitions }) => {
       const topicId = this.#deps.metadata.image.topics.get(topic)?.id
       return {

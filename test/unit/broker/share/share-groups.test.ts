@@ -389,6 +389,8 @@ describe('positions of a share group', () => {
     await a.leave()
     assert.deepEqual(await fake.broker.groups.delete(contextOf(), [GROUP]), [null])
     await assert.rejects(fake.broker.share.positions(contextOf(), GROUP, null), { code: 'GROUP_MISSING' })
+    const [unknown] = await fake.broker.share.positions(contextOf(), GROUP, [{ topic: 'no-topic', partitions: [0] }])
+    assert.equal(unknown?.partitions[0]?.error?.code, 'TOPIC_MISSING', 'asked by name, each partition has its own answer')
     assert.equal((await a.fetch()).partitions[0]?.error?.code, 'GROUP_MISSING')
   })
 
