@@ -165,12 +165,16 @@ export interface TopicPort {
   alterBrokerConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
   /** The same for settings of a group. Throws INVALID_REQUEST without a name, CONFIG_INVALID. */
   alterGroupConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
+  /** The same for a subscription to client metrics. Throws INVALID_REQUEST. */
+  alterTelemetryConfig(context: RequestContext, change: AlterConfig): Promise<readonly string[]>
   /** Every topic setting with its value and where it comes from. */
   describeConfig(context: RequestContext, name: string): readonly ConfigValue[]
   /** Every broker setting likewise. */
   describeBrokerConfig(context: RequestContext): readonly ConfigValue[]
   /** Every group setting likewise; the group need not exist. */
   describeGroupConfig(context: RequestContext, group: string): readonly ConfigValue[]
+  /** Every setting of a subscription to client metrics likewise; none when there is no such subscription. */
+  describeTelemetryConfig(context: RequestContext, name: string): readonly ConfigValue[]
   /** The partition for a key by the topic's `moonmq.partitioner`, or a sticky one when the key is null or empty. */
   partitionFor(topic: TopicImage, key: Buffer | null): number
 }

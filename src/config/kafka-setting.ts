@@ -110,7 +110,7 @@ export function elementsOf(text: string): string[] {
 
 /** Checks a value by its name in one table; throws CONFIG_INVALID for an unknown name, naming the nearest, and for a bad value. */
 export function checkNamedSetting(
-  kind: 'broker' | 'topic' | 'group',
+  kind: 'broker' | 'topic' | 'group' | 'client metrics',
   table: ReadonlyMap<string, KafkaSetting>,
   name: string,
   value: string,

@@ -9,9 +9,8 @@ import type { KafkaCall } from './handler.ts'
 const TOPIC = 2
 const BROKER = 4
 const LOGGER = 8
+const TELEMETRY = 16
 const GROUP = 32
-
-const NOT_CHANGEABLE: ReadonlyMap<number, string> = new Map([[16, 'client telemetry is not collected']])
 
 interface AskedResource {
   readonly resourceType: number
@@ -68,6 +67,10 @@ async function alter(call: KafkaCall, asked: AskedResource, mode: Mode, changes:
     await topics.alterGroupConfig(call.context, { name, changes, ...mode })
     return
   }
+  if (resourceType === TELEMETRY) {
+    await topics.alterTelemetryConfig(call.context, { name, changes, ...mode })
+    return
+  }
   if (resourceType === LOGGER) {
     if (!ownBroker(call, name)) throw refused(`broker "${name}" is not this one, ${cluster.nodeId}`)
     if (mode.replace) throw refused('AlterConfigs is not for loggers: IncrementalAlterConfigs is')
@@ -75,7 +78,7 @@ async function alter(call: KafkaCall, asked: AskedResource, mode: Mode, changes:
     return
   }
   if (resourceType !== BROKER) {
-    throw refused(NOT_CHANGEABLE.get(resourceType) ?? `settings of resource type ${resourceType} are not known`)
+    throw refused(`settings of resource type ${resourceType} are not known`)
   }
   if (name !== '' && !ownBroker(call, name)) throw refused(`broker "${name}" is not this one, ${cluster.nodeId}`)
   await topics.alterBrokerConfig(call.context, { name, changes, ...mode })

@@ -1,6 +1,7 @@
 import { brokerSetting, checkBrokerSetting, isChangeable } from '../config/broker-settings.ts'
 import { checkGroupSetting, type GroupSetting, groupSetting } from '../config/group-settings.ts'
 import { elementsOf, type KafkaSetting, kafkaNumber } from '../config/kafka-setting.ts'
+import { checkTelemetrySetting, telemetrySetting } from '../config/telemetry-settings.ts'
 import { checkTopicSetting, resolveTopicSetting, type TopicSetting, topicSetting } from '../config/topic-settings.ts'
 import { defined } from '../core/assert.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
@@ -54,13 +55,20 @@ export function alterTopicConfig(image: MetadataImage, plan: AlterConfigPlan): M
  */
 export function alterBrokerConfig(image: MetadataImage, plan: AlterConfigPlan): MetadataChange<readonly string[]> {
   const before = image.brokerConfigs.get(plan.name) ?? new Map<string, string>()
-  try {
-    const after = changed(before, plan, {
+  const after = asRequest(() =>
+    changed(before, plan, {
       check: checkChangeable,
       setting: brokerSetting,
       inForce: (name, values) => values.get(name) ?? plan.broker.get(name) ?? brokerSetting(name)?.default ?? '',
-    })
-    return recorded(image, 'broker', plan.name, before, after)
+    }),
+  )
+  return recorded(image, 'broker', plan.name, before, after)
+}
+
+/** Kafka blames the request where a setting of these kinds is wrong. */
+function asRequest(change: () => Values): Values {
+  try {
+    return change()
   } catch (error) {
     if (!isCode(error, 'CONFIG_INVALID')) throw error
     throw new MoonMQError('INVALID_REQUEST', { reason: error.message }, error)
@@ -86,6 +94,20 @@ export function alterGroupConfig(image: MetadataImage, plan: AlterConfigPlan): M
     inForce: (name, values) => values.get(name) ?? groupSetting(name)?.default ?? '',
   })
   return recorded(image, 'group', plan.name, before, after)
+}
+
+/** Changes a subscription to client metrics, which begins with its first setting and ends with its last. Throws INVALID_REQUEST. */
+export function alterTelemetryConfig(image: MetadataImage, plan: AlterConfigPlan): MetadataChange<readonly string[]> {
+  if (plan.name === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'a subscription to client metrics has a name' })
+  const before = image.telemetryConfigs.get(plan.name) ?? new Map<string, string>()
+  const after = asRequest(() =>
+    changed(before, plan, {
+      check: checkTelemetrySetting,
+      setting: telemetrySetting,
+      inForce: (name, values) => values.get(name) ?? telemetrySetting(name)?.default ?? '',
+    }),
+  )
+  return recorded(image, 'telemetry', plan.name, before, after)
 }
 
 /** What the broker allows groups to choose; null where it has no bounds. */
@@ -192,7 +214,7 @@ export function checkTopicConfig(name: string, config: Values, broker: Values): 
 
 function recorded(
   image: MetadataImage,
-  resource: 'topic' | 'broker' | 'group',
+  resource: 'topic' | 'broker' | 'telemetry' | 'group',
   name: string,
   before: Values,
   after: Values,

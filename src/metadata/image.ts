@@ -18,6 +18,7 @@ export function emptyImage(clusterId: Uuid): MetadataImage {
     topicsById: new SharedMap(new Map()),
     brokers: new Map(),
     brokerConfigs: new Map(),
+    telemetryConfigs: new Map(),
     groupConfigs: new Map(),
     features: new Map(),
     nextProducerId: FIRST_PRODUCER_ID,
@@ -45,6 +46,7 @@ export class ImageBuilder {
   #changesTopics = false
   #brokers: Map<number, BrokerImage> | null = null
   #brokerConfigs: Configs
+  #telemetryConfigs: Configs
   #groupConfigs: Configs
   #features: ReadonlyMap<string, number>
   #nextProducerId: number
@@ -56,6 +58,7 @@ export class ImageBuilder {
     this.#topics = shared(base.topics).edit()
     this.#topicsById = shared(base.topicsById).edit()
     this.#brokerConfigs = base.brokerConfigs
+    this.#telemetryConfigs = base.telemetryConfigs
     this.#groupConfigs = base.groupConfigs
     this.#features = base.features
     this.#nextProducerId = base.nextProducerId
@@ -107,6 +110,7 @@ export class ImageBuilder {
       topicsById: this.#changesTopics ? this.#topicsById.build() : this.#base.topicsById,
       brokers: this.#brokers ?? this.#base.brokers,
       brokerConfigs: this.#brokerConfigs,
+      telemetryConfigs: this.#telemetryConfigs,
       groupConfigs: this.#groupConfigs,
       features: this.#features,
       nextProducerId: this.#nextProducerId,
@@ -187,6 +191,8 @@ export class ImageBuilder {
     } else if (resourceType === CONFIG_RESOURCE.broker) {
       if (name === CLUSTER_ID_CONFIG) this.#checkCluster(value)
       else this.#brokerConfigs = withConfig(this.#brokerConfigs, resourceName, name, value)
+    } else if (resourceType === CONFIG_RESOURCE.telemetry) {
+      this.#telemetryConfigs = withConfig(this.#telemetryConfigs, resourceName, name, value)
     } else if (resourceType === CONFIG_RESOURCE.group) {
       this.#groupConfigs = withConfig(this.#groupConfigs, resourceName, name, value)
     } else throw bad(`settings of resource type ${resourceType} are not known`)
@@ -273,6 +279,7 @@ export function* imageRecords(image: MetadataImage): Generator<MetadataRecord, v
     yield metadataRecord('RegisterBrokerRecord', { brokerId, brokerEpoch, ...rest })
   }
   yield* configRecords(CONFIG_RESOURCE.broker, image.brokerConfigs)
+  yield* configRecords(CONFIG_RESOURCE.telemetry, image.telemetryConfigs)
   yield* configRecords(CONFIG_RESOURCE.group, image.groupConfigs)
   for (const topic of image.topics.values()) {
     yield metadataRecord('TopicRecord', { name: topic.name, topicId: topic.id })

@@ -111,6 +111,7 @@ export function setConfig(image: MetadataImage, request: SetConfigPlan): Metadat
 
 function settingsOf(image: MetadataImage, resource: SetConfigPlan['resource'], name: string): ReadonlyMap<string, string> | undefined {
   if (resource === 'topic') return topicOf(image, name).config
+  if (resource === 'telemetry') return image.telemetryConfigs.get(name)
   return (resource === 'broker' ? image.brokerConfigs : image.groupConfigs).get(name)
 }
 

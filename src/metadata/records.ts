@@ -25,7 +25,7 @@ const VERSIONS: Readonly<Partial<Record<MetadataRecordName, number>>> = {
 }
 
 /** Kafka's ConfigResource types. */
-export const CONFIG_RESOURCE = { topic: 2, broker: 4, group: 32 } as const
+export const CONFIG_RESOURCE = { topic: 2, broker: 4, telemetry: 16, group: 32 } as const
 
 /** Which cluster the log belongs to: a broker-wide setting of our own, since Kafka has no record for it (DESIGN D7). */
 export const CLUSTER_ID_CONFIG = 'moonmq.cluster.id'

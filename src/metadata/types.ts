@@ -49,6 +49,8 @@ export interface MetadataImage {
   readonly brokers: ReadonlyMap<number, BrokerImage>
   /** Settings of the broker that were set while running: '' = all brokers, else the node id in decimal. */
   readonly brokerConfigs: ReadonlyMap<string, ReadonlyMap<string, string>>
+  /** Settings of subscriptions to client metrics (resource type 16). */
+  readonly telemetryConfigs: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** Settings of groups (resource type 32). */
   readonly groupConfigs: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** Finalized feature levels; 0 = switched off, absent = never said. */

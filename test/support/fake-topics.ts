@@ -11,6 +11,7 @@ export class FakeTopics implements Metadata {
     topicsById: new Map(),
     brokers: new Map(),
     brokerConfigs: new Map(),
+    telemetryConfigs: new Map(),
     groupConfigs: new Map(),
     features: new Map(),
     nextProducerId: 0,

@@ -46,7 +46,19 @@ export const LAYERS: readonly Layer[] = [
   layer(
     'config',
     [],
-    ['address', 'broker-settings', 'failpoints', 'group-settings', 'kafka-setting', 'keys', 'load', 'resolve', 'show', 'topic-settings'],
+    [
+      'address',
+      'broker-settings',
+      'failpoints',
+      'group-settings',
+      'kafka-setting',
+      'keys',
+      'load',
+      'resolve',
+      'show',
+      'telemetry-settings',
+      'topic-settings',
+    ],
   ),
   layer('wire', ['record'], ['errors', 'frame', 'limits', 'messages', 'opcodes', 'records']),
   layer(

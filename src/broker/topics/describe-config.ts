@@ -1,12 +1,13 @@
 import { BROKER_SETTINGS, isChangeable } from '../../config/broker-settings.ts'
 import { GROUP_SETTINGS } from '../../config/group-settings.ts'
 import { KAFKA_CONFIG_TYPE } from '../../config/kafka-setting.ts'
+import { TELEMETRY_SETTINGS } from '../../config/telemetry-settings.ts'
 import { BACKEND, presetValue, resolveTopicSetting, TOPIC_SETTINGS, type TopicSetting } from '../../config/topic-settings.ts'
 import type { MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { ConfigValue } from '../ports.ts'
 
 /** Kafka's ConfigSource. */
-const SOURCE = { topic: 1, dynamicBroker: 2, dynamicDefault: 3, staticBroker: 4, default: 5, group: 8 } as const
+const SOURCE = { topic: 1, dynamicBroker: 2, dynamicDefault: 3, staticBroker: 4, default: 5, telemetry: 7, group: 8 } as const
 
 /** Where broker settings come from, strongest first. */
 export interface BrokerSources {
@@ -101,6 +102,23 @@ export function describeGroupConfig(group: string, sources: BrokerSources): read
       type: KAFKA_CONFIG_TYPE[setting.type],
       documentation: documentation(setting),
       synonyms,
+    }
+  })
+}
+
+export function describeTelemetryConfig(name: string, { image }: BrokerSources): readonly ConfigValue[] {
+  const own = image.telemetryConfigs.get(name)
+  if (own === undefined || own.size === 0) return []
+  return TELEMETRY_SETTINGS.map((setting) => {
+    const found = own.get(setting.name)
+    const set = { name: setting.name, value: found ?? setting.default, source: found === undefined ? SOURCE.default : SOURCE.telemetry }
+    return {
+      ...set,
+      readOnly: false,
+      sensitive: false,
+      type: KAFKA_CONFIG_TYPE[setting.type],
+      documentation: documentation(setting),
+      synonyms: [set],
     }
   })
 }

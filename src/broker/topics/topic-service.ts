@@ -2,14 +2,20 @@ import { BACKEND, checkTopicSetting } from '../../config/topic-settings.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Random } from '../../core/random.ts'
 import { newUuid, type Uuid } from '../../core/uuid.ts'
-import { alterBrokerConfig, alterGroupConfig, alterTopicConfig, checkTopicConfig } from '../../metadata/config-plans.ts'
+import {
+  alterBrokerConfig,
+  alterGroupConfig,
+  alterTelemetryConfig,
+  alterTopicConfig,
+  checkTopicConfig,
+} from '../../metadata/config-plans.ts'
 import { checkTopicName, isInternalTopic } from '../../metadata/names.ts'
 import { type CreateTopicPlan, createPartitions, createTopic, deleteTopic } from '../../metadata/plans.ts'
 import type { Metadata, MetadataImage, TopicImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { AlterConfig, ConfigValue, CreateTopic, OfflinePartition, TopicPort } from '../ports.ts'
 import { type BrokerSettings, brokerSettingsInForce } from '../settings.ts'
-import { describeBrokerConfig, describeGroupConfig, describeTopicConfig } from './describe-config.ts'
+import { describeBrokerConfig, describeGroupConfig, describeTelemetryConfig, describeTopicConfig } from './describe-config.ts'
 import type { PartitionChooser } from './partitioner.ts'
 import type { Partitions } from './partitions.ts'
 
@@ -136,6 +142,10 @@ export class TopicService implements TopicPort {
     return this.#alter(change, alterGroupConfig)
   }
 
+  alterTelemetryConfig(_context: RequestContext, change: AlterConfig): Promise<readonly string[]> {
+    return this.#alter(change, alterTelemetryConfig)
+  }
+
   async #alter(change: AlterConfig, alter: typeof alterTopicConfig): Promise<readonly string[]> {
     const { name, changes, replace = false, validateOnly = false } = change
     const plan = (image: MetadataImage) =>
@@ -157,6 +167,10 @@ export class TopicService implements TopicPort {
 
   describeGroupConfig(_context: RequestContext, group: string): readonly ConfigValue[] {
     return describeGroupConfig(group, this.#sources())
+  }
+
+  describeTelemetryConfig(_context: RequestContext, name: string): readonly ConfigValue[] {
+    return describeTelemetryConfig(name, this.#sources())
   }
 
   partitionFor(topic: TopicImage, key: Buffer | null): number {

@@ -62,7 +62,7 @@ function settingsOf(call: KafkaCall, { resourceType, resourceName }: Asked): rea
   if (resourceType === LOGGER) return loggers(call, resourceName)
   if (resourceType === CLIENT_METRICS) {
     if (resourceName === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'a subscription of client metrics has a name' })
-    return []
+    return topics.describeTelemetryConfig(call.context, resourceName)
   }
   if (resourceType !== BROKER)
     throw new MoonMQError('INVALID_REQUEST', { reason: `settings of resource type ${resourceType} are not known` })

@@ -16,7 +16,7 @@ export const listConfigResources = api<ListConfigResourcesRequest, ListConfigRes
   key: 74,
   name: 'ListConfigResources',
   versions: [0, 1],
-  omissions: ['There are no subscriptions to client metrics.'],
+  omissions: [],
   handle(call, { resourceTypes }) {
     const asked = call.version < TYPES_SINCE ? [CLIENT_METRICS] : resourceTypes
     const strange = asked.find((type) => !TYPES.includes(type))
@@ -39,8 +39,14 @@ function namesOf({ broker }: KafkaCall, type: number): readonly string[] {
     case LOGGER:
       return [String(broker.cluster.nodeId)]
     case GROUP:
-      return [...broker.cluster.image.groupConfigs].filter(([, settings]) => settings.size > 0).map(([name]) => name)
+      return named(broker.cluster.image.groupConfigs)
+    case CLIENT_METRICS:
+      return named(broker.cluster.image.telemetryConfigs)
     default:
       return []
   }
+}
+
+function named(configs: ReadonlyMap<string, ReadonlyMap<string, string>>): readonly string[] {
+  return [...configs].filter(([, settings]) => settings.size > 0).map(([name]) => name)
 }

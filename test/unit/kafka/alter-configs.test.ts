@@ -337,8 +337,44 @@ describe('levels of loggers', () => {
     assert.equal(broker.admin.logLevels.get('root'), 'DEBUG')
   })
 
-  it('a subscription to client metrics has no settings, and cannot have any', async () => {
+  it('a subscription to client metrics begins with its first setting and ends with its last', async () => {
     const { one, client } = await setup()
+    const told = async () => {
+      const { results } = await client.call('DescribeConfigs', 4, {
+        resources: [{ resourceType: 16, resourceName: 'sub', configurationKeys: null }],
+      })
+      return results[0]?.configs.map(({ name, value, configSource }) => [name, value, configSource])
+    }
+    const listed = async () => (await client.call('ListConfigResources', 0, {})).configResources.map(({ resourceName }) => resourceName)
+    assert.equal(
+      await one(16, 'sub', [
+        ['interval.ms', SET, '1000'],
+        ['metrics', APPEND, 'org.apache.kafka.producer.'],
+      ]),
+      0,
+    )
+    assert.deepEqual(await told(), [
+      ['interval.ms', '1000', 7],
+      ['match', '', 5],
+      ['metrics', 'org.apache.kafka.producer.', 7],
+    ])
+    assert.deepEqual(await listed(), ['sub'])
+    assert.equal(await one(16, 'sub', [['interval.ms', SET, '99']]), 42)
+    assert.equal(await one(16, 'sub', [['interval', SET, '1000']]), 42)
+    assert.equal(await one(16, '', [['interval.ms', SET, '1000']]), 42)
+    assert.equal(
+      await one(16, 'sub', [
+        ['interval.ms', DELETE, null],
+        ['metrics', DELETE, null],
+      ]),
+      0,
+    )
+    assert.deepEqual(await told(), [])
+    assert.deepEqual(await listed(), [])
+  })
+
+  it('a subscription to client metrics that is not there has no settings', async () => {
+    const { client } = await setup()
     const { results } = await client.call('DescribeConfigs', 4, {
       resources: [
         { resourceType: 16, resourceName: 'sub', configurationKeys: null },
@@ -352,6 +388,5 @@ describe('levels of loggers', () => {
         [42, 0],
       ],
     )
-    assert.equal(await one(16, 'sub', [['interval.ms', SET, '1000']]), 42)
   })
 })

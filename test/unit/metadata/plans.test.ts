@@ -172,6 +172,7 @@ test('settings: only what differs is recorded, null takes away', () => {
   for (const [resource, name] of [
     ['broker', ''],
     ['broker', '0'],
+    ['telemetry', 'sub'],
     ['group', 'g'],
   ] as const) {
     image = applied(
@@ -186,10 +187,11 @@ test('settings: only what differs is recorded, null takes away', () => {
       }),
     )
     image = applied(image, setConfig(image, { resource, name, changes: new Map([['x', null]]) }))
-    assert.deepEqual([...((resource === 'broker' ? image.brokerConfigs : image.groupConfigs).get(name) ?? [])], [['y', '2']])
+    const configs = { broker: image.brokerConfigs, telemetry: image.telemetryConfigs, group: image.groupConfigs }[resource]
+    assert.deepEqual([...(configs.get(name) ?? [])], [['y', '2']])
     image = applied(image, setConfig(image, { resource, name, changes: new Map([['y', null]]) }))
   }
-  assert.equal(image.brokerConfigs.size + image.groupConfigs.size, 0)
+  assert.equal(image.brokerConfigs.size + image.telemetryConfigs.size + image.groupConfigs.size, 0)
   refuses('TOPIC_MISSING', () => setConfig(image, { resource: 'topic', name: 'u', changes: new Map() }))
 })
 
@@ -260,7 +262,7 @@ test('records that cannot follow the state are refused', () => {
     { name: 'PartitionChangeRecord', version: 0, fields: { partitionId: 1, topicId: id } },
     { name: 'PartitionChangeRecord', version: 0, fields: { partitionId: 0, topicId: id, removingReplicas: [0] } },
     { name: 'ConfigRecord', version: 0, fields: { ...config, resourceType: 2, resourceName: 'u' } },
-    { name: 'ConfigRecord', version: 0, fields: { ...config, resourceType: 16 } },
+    { name: 'ConfigRecord', version: 0, fields: { ...config, resourceType: 99 } },
     { name: 'ConfigRecord', version: 0, fields: { ...config, name: 'moonmq.cluster.id' } },
     { name: 'ProducerIdsRecord', version: 0, fields: { brokerId: 0, brokerEpoch: 0, nextProducerId: 0 } },
     { name: 'UnregisterBrokerRecord', version: 0, fields: { brokerId: 5, brokerEpoch: 0 } },
