@@ -144,7 +144,8 @@ export class GroupOffsets {
       if (value !== undefined) gone.push({ topic, partition, value })
       return null
     })
-    shard.deleteOffsets(entry, gone, 'somebody asked for it')
+    // As on Kafka, the group is there until the next look for expired offsets, for who deletes its offsets and then the group.
+    shard.deleteOffsets(entry, gone, 'somebody asked for it', { keepsGroup: true })
     shard.checkReady(group)
     await shard.whenDurable(entry)
     return outcomes

@@ -191,15 +191,19 @@ export class GroupShard {
     return this.#shard.whenDurable(entry.group, entry.endOffset)
   }
 
-  /** Tombstones for these offsets; a group of which nothing is left goes too. Never throws: a failed shard finds them again. */
-  deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string): void {
+  /**
+   * Tombstones for these offsets; a group of which nothing is left goes too, unless the next look for expired offsets may find it. Never
+   * throws: a failed shard finds them again.
+   */
+  deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string, { keepsGroup = false } = {}): void {
     try {
       this.#bury(entry, offsets)
       if (offsets.length > 0) {
         const fields = { group: entry.group, offsets: offsets.length }
         this.#deps.log.info('group.offsets_deleted', `offsets of group "${entry.group}" deleted: ${reason}`, fields)
       }
-      if (entry.offsets.size === 0 && entry.machine.isVacant && !this.pending.has(entry.group)) this.remove(entry, reason)
+      const isBare = entry.offsets.size === 0 && entry.machine.isVacant && !this.pending.has(entry.group)
+      if (isBare && !keepsGroup) this.remove(entry, reason)
     } catch (error) {
       // The shard has failed; it finds the same offsets again when it loads.
       this.#deps.log.warn('group.offsets_not_deleted', `offsets of group "${entry.group}" stay for now: ${asMoonMQError(error).message}`)

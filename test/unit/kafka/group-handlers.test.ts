@@ -380,5 +380,9 @@ test('OffsetDelete: what a member subscribes to stays, the rest goes for good', 
     all.map(({ topic }) => topic),
     ['t'],
   )
+  assert.equal(await wire.harness.commit(4, { group: 'empty', offsets: at('t') }), null)
+  await remove('empty', 't')
+  const deleted = await wire.ask('DeleteGroups', 2, { groupsNames: ['empty'] })
+  assert.equal(deleted.results[0]?.errorCode, 0, 'a group without offsets is still there to be deleted')
   await wire.harness.coordinator.close()
 })
