@@ -91,12 +91,13 @@ export class Broker implements RecordPorts, Resource {
   }
 
   private constructor(deps: BrokerDeps, options: BrokerOptions) {
-    const { metadata, clock, random, log } = deps
+    const { metadata, clock, random, log, logs } = deps
     const { nodeId } = options
     const settings = new BrokerSettings(options.settings)
+    const configured = options.settings
     const partitions = new Partitions(
-      { logs: deps.logs, clock, log, metrics: deps.metrics },
-      { nodeId, settings: options.settings, lazyTopics: LAZY_TOPICS },
+      { logs, clock, log, metrics: deps.metrics },
+      { nodeId, settings: configured, lazyTopics: LAZY_TOPICS },
     )
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
@@ -111,9 +112,9 @@ export class Broker implements RecordPorts, Resource {
     )
     this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
-    this.deletion = new RecordDeletion({ partitions, logs: deps.logs })
-    this.admin = new AdminService({ metadata, logs: deps.logs, partitions, logLevels: deps.logLevels ?? null })
-    this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured: options.settings })
+    this.deletion = new RecordDeletion({ partitions, logs })
+    this.admin = new AdminService({ metadata, logs, partitions, logLevels: deps.logLevels ?? null })
+    this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     const coordinators = openCoordinators(
       { ...deps, partitions, topics: this.topics, producers: this.producers, groupSettings: this.groupSettings },

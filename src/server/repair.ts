@@ -130,8 +130,10 @@ export async function applyRepair(machine: Machine, asked: RepairPlan, log: Logg
     await disk.removeFile(`${folder}/${ROOT_FILES['clean-logs']}`)
     const plan = asked.hasJournal ? await emptyJournal(machine, asked, marker, log) : asked
     for (const step of plan.root) {
-      if (step.kind === 'set-aside') kept.push(await renameAside(disk, `${folder}/${step.file}`))
-      else {
+      if (step.kind === 'set-aside') {
+        // The journal's note went with the journal.
+        if ((await disk.stat(`${folder}/${step.file}`)) !== null) kept.push(await renameAside(disk, `${folder}/${step.file}`))
+      } else {
         const identity = { clusterId: step.clusterId, nodeId: step.nodeId, directoryId: newUuid(machine.random) }
         await writeFileAtomically(disk, `${folder}/${IDENTITY_NAME}`, [encodeIdentity(identity)])
       }

@@ -285,6 +285,15 @@ test('the root: identity, recovery points, log starts', async () => {
   }
 })
 
+test('a journal that outlived a stop in order goes with its note, whatever that one says', async () => {
+  const { disk } = await repaired((files) => {
+    files.set(`${FOLDER}/moonmq-journal`, Buffer.alloc(8192))
+    files.set(`${FOLDER}/moonmq-journal-note`, Buffer.from('no note'))
+  })
+  assert.deepEqual([disk.peek(`${FOLDER}/moonmq-journal`), disk.peek(`${FOLDER}/moonmq-journal-note`)], [null, null])
+  expectValues(await valuesIn(disk))
+})
+
 test('cut instead of a gap: the log ends at the damage, later files are set aside', async () => {
   const first = readBatchHeader(bytesOf(clean, PLAIN)).sizeBytes
   const { values, files, plan } = await repaired(
