@@ -14,7 +14,6 @@ import type {
   AdminPort,
   ClusterPort,
   DeletionPort,
-  FetchPort,
   GroupPort,
   OffsetPort,
   ProducePort,
@@ -62,7 +61,7 @@ export class Broker implements RecordPorts, Resource {
   readonly cluster: ClusterPort
   readonly topics: TopicPort
   readonly produce: ProducePort
-  readonly fetch: FetchPort
+  readonly fetch: FetchService
   readonly offsets: OffsetPort
   readonly deletion: DeletionPort
   readonly producers: ProducerPort
@@ -78,7 +77,6 @@ export class Broker implements RecordPorts, Resource {
   readonly #transactions: TransactionCoordinator
   readonly #partitions: Partitions
   readonly #produce: ProduceService
-  readonly #fetch: FetchService
   readonly #unsubscribe: () => void
 
   /** Resolves when the logs of the image are open. A log that does not open is logged and tried again; the others serve. */
@@ -101,7 +99,7 @@ export class Broker implements RecordPorts, Resource {
     )
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
-    this.#fetch = new FetchService(
+    this.fetch = new FetchService(
       { partitions, clock, metrics: deps.metrics },
       { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
     )
@@ -110,7 +108,6 @@ export class Broker implements RecordPorts, Resource {
       { metadata, partitions, random, chooser: new PartitionChooser({ clock, random }) },
       { nodeId, settings, ...(options.defaultBackend === undefined ? {} : { defaultBackend: options.defaultBackend }) },
     )
-    this.fetch = this.#fetch
     this.offsets = new OffsetQueries({ partitions })
     this.deletion = new RecordDeletion({ partitions, logs })
     this.admin = new AdminService({ metadata, logs, partitions, logLevels: deps.logLevels ?? null })
@@ -176,7 +173,7 @@ export class Broker implements RecordPorts, Resource {
   /** Answers what waits and lets side effects end. Logs and metadata stay open: whoever gave them closes them. */
   async close(): Promise<void> {
     this.#unsubscribe()
-    this.#fetch.close()
+    this.fetch.close()
     await this.#share.close()
     await this.#transactions.close()
     await this.#groups.close()
