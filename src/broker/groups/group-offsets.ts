@@ -76,7 +76,9 @@ export class GroupOffsets {
     const entry = shard.groups.get(group)
     if (entry === undefined) {
       if (generation >= 0)
-        throw understandsEpochs ? new MoonMQError('GROUP_MISSING', { group }) : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
+        throw understandsEpochs && !transactional
+          ? new MoonMQError('GROUP_MISSING', { group })
+          : new MoonMQError('ILLEGAL_GENERATION', { group, generation })
       return this.#table.create(shard, group)
     }
     // A producer that says nothing of membership is fenced by its own epoch alone.
@@ -85,6 +87,8 @@ export class GroupOffsets {
     const refusal = entry.machine.refuseCommit(claim, this.#clock.monotonicMs())
     // What a member has read before a rebalance, its transaction may still commit.
     const isTolerated = transactional && refusal?.code === 'REBALANCE_IN_PROGRESS'
+    // TxnOffsetCommit has one word for an epoch of any kind that is over.
+    if (transactional && refusal?.code === 'STALE_MEMBER_EPOCH') throw new MoonMQError('ILLEGAL_GENERATION', { group, generation }, refusal)
     if (refusal !== null && !isTolerated) throw refusal
     return entry
   }
