@@ -42,7 +42,11 @@ function invalid(key: string, value: string, reason: string): MoonMQError {
  */
 export function alterTopicConfig(image: MetadataImage, plan: AlterConfigPlan): MetadataChange<readonly string[]> {
   const topic = image.topics.get(plan.name)
-  if (topic === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: plan.name })
+  if (topic === undefined) {
+    // As Kafka, which looks at the values first.
+    for (const { name, operation, value } of plan.changes) if (operation === 'set') checkTopicSetting(name, value)
+    throw new MoonMQError('TOPIC_MISSING', { topic: plan.name })
+  }
   const inForce = (name: string, values: Values) => resolveTopicSetting(known(name), values, plan.broker).value
   const after = withFixed(topic, changed(topic.config, plan, { check: checkTopicSetting, setting: topicSetting, inForce }))
   checkTopicConfig(plan.name, after, plan.broker)

@@ -100,6 +100,8 @@ function settings(logs: string, port: number, controller: number): string {
     'offsets.topic.num.partitions=4',
     'transaction.state.log.replication.factor=1',
     'transaction.state.log.min.isr=1',
+    'share.coordinator.state.topic.replication.factor=1',
+    'share.coordinator.state.topic.min.isr=1',
     'transaction.state.log.num.partitions=2',
     'group.initial.rebalance.delay.ms=0',
     'auto.create.topics.enable=false',

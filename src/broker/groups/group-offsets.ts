@@ -133,7 +133,13 @@ export class GroupOffsets {
     _context: RequestContext,
     { group, offsets }: Parameters<GroupPort['deleteOffsets']>[1],
   ): Promise<readonly (MoonMQError | null)[]> {
-    const shard = await this.#table.writable(group, true)
+    const shard = await this.#table.writable(group)
+    const { topics } = this.#image()
+    const missing = offsets.map(({ topic, partition }) =>
+      topics.get(topic)?.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null,
+    )
+    // As Kafka, which does not look for the group when there is nothing left to delete.
+    if (offsets.length > 0 && missing.every((each) => each !== null)) return missing
     const entry = shard.groups.get(group)
     if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
     const { machine } = entry
@@ -141,8 +147,9 @@ export class GroupOffsets {
     if (!machine.isVacant && machine.protocolType !== 'consumer') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
     const subscribed = machine.subscribedTopics()
     const gone: OffsetEntry[] = []
-    const outcomes = offsets.map(({ topic, partition }) => {
-      if (!this.#image().topics.has(topic)) return new MoonMQError('TOPIC_MISSING', { topic })
+    const outcomes = offsets.map(({ topic, partition }, at) => {
+      const refusal = missing[at] ?? null
+      if (refusal !== null) return refusal
       if (subscribed === null || subscribed.has(topic)) return new MoonMQError('GROUP_SUBSCRIBED_TO_TOPIC', { group, topic })
       const value = entry.offsets.get(topic, partition)
       if (value !== undefined) gone.push({ topic, partition, value })

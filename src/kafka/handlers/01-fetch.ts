@@ -185,10 +185,12 @@ function responses(request: FetchRequest, names: Names, fetched: readonly Fetche
 }
 
 function answered(result: FetchedPartition): PartitionAnswer {
-  const { divergingEpoch } = result
+  const { divergingEpoch, error } = result
+  // Of a partition with an error Kafka tells nothing else, be the offset only out of its range.
+  if (error !== null) return refused(result.partition, error)
   return {
     partitionIndex: result.partition,
-    errorCode: kafkaCode(result.error),
+    errorCode: 0,
     highWatermark: result.highWatermark,
     lastStableOffset: result.lastStableOffset,
     logStartOffset: result.logStartOffset,

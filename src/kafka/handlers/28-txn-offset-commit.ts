@@ -26,19 +26,25 @@ export const txnOffsetCommit = api<TxnOffsetCommitRequest, TxnOffsetCommitRespon
     const offsets = named.flatMap(({ topic, name }) =>
       name === undefined
         ? []
-        : topic.partitions.map(({ partitionIndex, committedOffset, committedLeaderEpoch, committedMetadata }) => ({
-            topic: name,
-            partition: partitionIndex,
-            value: { offset: committedOffset, leaderEpoch: committedLeaderEpoch, metadata: committedMetadata ?? '' },
-          })),
+        : topic.partitions
+            .filter(({ partitionIndex }) => isThere(call, name, partitionIndex))
+            .map(({ partitionIndex, committedOffset, committedLeaderEpoch, committedMetadata }) => ({
+              topic: name,
+              partition: partitionIndex,
+              value: { offset: committedOffset, leaderEpoch: committedLeaderEpoch, metadata: committedMetadata ?? '' },
+            })),
     )
     const { groupId: group, generationIdOrMemberEpoch: generation, memberId, groupInstanceId: instanceId } = request
     const commit = { group, generation, memberId, instanceId, offsets, durable: true }
-    const outcomes = await call.broker.transactions.commitOffsets(call.context, request, commit, supportOf(call.version))
+    // What is not there is said before anybody asks whose transaction it is, as in Kafka.
+    const outcomes =
+      offsets.length === 0 ? [] : await call.broker.transactions.commitOffsets(call.context, request, commit, supportOf(call.version))
     let at = 0
-    return answer(call, named, (topic, name) =>
-      name === undefined ? new MoonMQError('TOPIC_ID_UNKNOWN', { id: topic.topicId }) : (outcomes[at++] ?? null),
-    )
+    return answer(call, named, (topic, name, partition) => {
+      if (name === undefined) return new MoonMQError('TOPIC_ID_UNKNOWN', { id: topic.topicId })
+      if (!isThere(call, name, partition)) return new MoonMQError('PARTITION_MISSING', { topic: name, partition })
+      return outcomes[at++] ?? null
+    })
   },
   refuse: (error, request, call) =>
     answer(
@@ -53,6 +59,10 @@ function supportOf(version: number): TransactionSupport {
   return version >= ABORTABLE_SINCE ? 'abortable' : 'verify'
 }
 
+function isThere(call: KafkaCall, topic: string, partition: number): boolean {
+  return call.broker.topics.find(topic)?.partitions[partition] !== undefined
+}
+
 function nameOf(call: KafkaCall, topic: Topic): string | undefined {
   return call.version >= TOPIC_IDS_SINCE ? call.broker.topics.findById(topic.topicId)?.name : topic.name
 }
@@ -60,7 +70,7 @@ function nameOf(call: KafkaCall, topic: Topic): string | undefined {
 function answer(
   call: KafkaCall,
   named: readonly { topic: Topic; name: string | undefined }[],
-  outcome: (topic: Topic, name: string | undefined) => MoonMQError | null,
+  outcome: (topic: Topic, name: string | undefined, partition: number) => MoonMQError | null,
 ): Input<TxnOffsetCommitResponse> {
   return {
     throttleTimeMs: 0,
@@ -69,7 +79,7 @@ function answer(
       topicId: topic.topicId,
       partitions: topic.partitions.map(({ partitionIndex }) => ({
         partitionIndex,
-        errorCode: fencedCode(outcome(topic, name), call.version, FENCED_SINCE),
+        errorCode: fencedCode(outcome(topic, name, partitionIndex), call.version, FENCED_SINCE),
       })),
     })),
   }
