@@ -219,6 +219,28 @@ describe('a dead letter of a share group', () => {
     assert.equal(fake.broker.topics.find('other.dlq.dlq'), undefined)
   })
 
+  it('becomes durable after the note that it is on its way, and before the note that it is done', async () => {
+    const fake = await world({ 'share.coordinator.state.topic.num.partitions': '1' })
+    await createTopic(fake.broker, 'jobs.dlq')
+    const a = await fake.member('a')
+    await fake.produce('bad')
+    await a.poll()
+    const [state, letters] = [fake.logs.at('__share_group_state', 0), fake.logs.at('jobs.dlq', 0)]
+    state.autoSync = false
+    letters.autoSync = false
+    const stored = state.batches.length
+    const answer = a.ack('reject')
+    await fake.clock.advance(100)
+    assert.deepEqual([state.batches.length, letters.batches.length], [stored + 1, 0])
+    state.sync()
+    await answer
+    await fake.clock.advance(100)
+    assert.deepEqual([state.batches.length, letters.batches.length], [stored + 1, 1])
+    letters.sync()
+    await fake.clock.advance(100)
+    assert.deepEqual([state.batches.length, letters.batches.length], [stored + 2, 1])
+  })
+
   it('goes where its group says', async () => {
     const fake = await world()
     await setGroup(fake.broker, GROUP, { 'errors.deadletterqueue.topic.name': 'dlq.workers' })
