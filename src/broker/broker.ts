@@ -132,14 +132,7 @@ export class Broker implements RecordPorts, Resource {
     )
     this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
     const letters = new DeadLetters(
-      {
-        ...deps,
-        partitions,
-        topics: this.topics,
-        offsets: this.offsets,
-        records: this.records,
-        chosenTopic: (group) => this.groupSettings.text(group, 'errors.deadletterqueue.topic.name'),
-      },
+      { ...deps, partitions, topics: this.topics, offsets: this.offsets, records: this.records, groupSettings: this.groupSettings },
       { suffix: options.dlqSuffix ?? '.dlq' },
     )
     const share = openShare(

@@ -6,6 +6,7 @@ import type { Logger } from '../../core/logger.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import { INTERNAL_CONTEXT } from '../context.ts'
 import type { OffsetPort, OutgoingRecord, RecordPort, TopicPort } from '../ports.ts'
+import type { GroupSettings } from '../settings.ts'
 import type { Partitions } from '../topics/partitions.ts'
 import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey, originOf } from './provenance.ts'
 
@@ -17,8 +18,7 @@ export interface DeadLetterDeps {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Metrics
-  /** The topic that a group has chosen for its dead letters; empty: none. */
-  readonly chosenTopic: (group: string) => string
+  readonly groupSettings: GroupSettings
 }
 
 export interface DeadLetterOptions {
@@ -55,7 +55,8 @@ export class DeadLetters {
   }
 
   #nameFor(topic: string, group: string): string {
-    return this.#deps.chosenTopic(group) || topic + this.#options.suffix
+    // The one that the group has chosen for all of its dead letters, else that of the topic.
+    return this.#deps.groupSettings.text(group, 'errors.deadletterqueue.topic.name') || topic + this.#options.suffix
   }
 
   /**
