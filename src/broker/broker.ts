@@ -89,18 +89,14 @@ export class Broker implements RecordPorts, Resource {
   }
 
   private constructor(deps: BrokerDeps, options: BrokerOptions) {
-    const { metadata, clock, random, log, logs } = deps
-    const { nodeId } = options
-    const settings = new BrokerSettings(options.settings)
-    const configured = options.settings
-    const partitions = new Partitions(
-      { logs, clock, log, metrics: deps.metrics },
-      { nodeId, settings: configured, lazyTopics: LAZY_TOPICS },
-    )
+    const { metadata, clock, random, log, logs, metrics } = deps
+    const { nodeId, settings: configured } = options
+    const settings = new BrokerSettings(configured)
+    const partitions = new Partitions({ logs, clock, log, metrics }, { nodeId, settings: configured, lazyTopics: LAZY_TOPICS })
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
     this.fetch = new FetchService(
-      { partitions, clock, metrics: deps.metrics },
+      { partitions, clock, metrics },
       { maxBytes: settings.number('fetch.max.bytes'), maxParked: options.maxParkedFetches ?? 20_000 },
     )
     this.cluster = new Cluster({ metadata }, { nodeId, settings })
@@ -122,7 +118,7 @@ export class Broker implements RecordPorts, Resource {
     this.#transactions = coordinators.transactions
     this.transactions = this.#transactions
     this.#produce = new ProduceService(
-      { partitions, inflater, clock, metrics: deps.metrics, transactions: this.#transactions },
+      { partitions, inflater, clock, metrics, transactions: this.#transactions },
       { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB },
     )
     this.produce = this.#produce
