@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { BROKER_SETTINGS } from '../../src/config/broker-settings.ts'
 import { variableOf } from '../../src/config/environment.ts'
 import { BrokerProcess } from './broker-process.ts'
+import { kafkaClient } from './kafkajs.ts'
 import { exists, hasProgram, laneFolder, run } from './programs.ts'
 import { inRoot } from './root.ts'
 import { count, type LogKind, readList, readOutcomes, type SuiteList } from './suite-lists.ts'
@@ -19,6 +20,8 @@ export interface ClientSuite {
   /** What the script takes as its filter. */
   readonly filter?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Topics of one partition that its tests expect to be there. */
+  readonly topics?: readonly string[]
   /** What its heavy steps run under. */
   readonly wrap?: string
   /** Its script takes a list of tests: those that pass on Kafka. The others are told to stay out. */
@@ -81,7 +84,14 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
   },
   { name: 'kafka-go-reader', script: 'kafka-go', log: 'go', needs: ['go'], filter: '^TestReaderConsumerGroup$', limitS: 120 },
   { name: 'kfake-behaviours', log: 'go', needs: ['go'], isListed: true, limitS: 420, ci: { limitS: 120 } },
-  { name: 'node-rdkafka', log: 'mocha', needs: COMPILER, wrap: `bash ${inRoot('test', 'conformance', 'mocha-bdd.sh')}`, limitS: 300 },
+  {
+    name: 'node-rdkafka',
+    log: 'mocha',
+    needs: COMPILER,
+    wrap: `bash ${inRoot('test', 'conformance', 'mocha-bdd.sh')}`,
+    topics: ['test', 'test2', 'test3', 'test4', 'test5', 'test6'],
+    limitS: 300,
+  },
 ]
 
 /** What the suites want of a broker, as they get it of Kafka: `kafka.properties` beside the scripts. */
@@ -149,6 +159,7 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
   if (suite.isListed === true) Object.assign(env, { LIST: listedTests(suite, suitesFolder) })
   const logs = ['run.log', 'run.log.txt', 'out.json'].map((file) => join(suitesFolder, suite.script ?? suite.name, file))
   for (const file of logs) rmSync(file, { force: true })
+  await createTopics(address, suite.topics ?? [])
   const startedMs = Date.now()
   const ran = await run('bash', [scriptOf(suite), address, part.filter ?? suite.filter ?? ''], {
     limitMs: INSTALL_LIMIT_MS + (limitS ?? 600) * 1000,
@@ -158,6 +169,14 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
   const printed = ran.stdout + ran.stderr
   const outcomes = readOutcomes(suite.log, join(suitesFolder, suite.script ?? suite.name), printed)
   return { list: { head: [], outcomes }, isInstalled: logs.some(exists), printed, seconds }
+}
+
+async function createTopics(address: string, topics: readonly string[]): Promise<void> {
+  if (topics.length === 0) return
+  const admin = kafkaClient(address, 'suites').admin()
+  await admin.connect()
+  await admin.createTopics({ topics: topics.map((topic) => ({ topic, numPartitions: 1 })) })
+  await admin.disconnect()
 }
 
 /** A file with the names of what passes on Kafka; an empty name, which means all, when there is no list. */
