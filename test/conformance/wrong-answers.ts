@@ -70,7 +70,8 @@ export async function askAll(address: string, world: World, apis: readonly ApiNa
     for (const api of apis) {
       const [low, high] = versionsOf(api)
       for (const question of questionsOf(api, [low, high], world)) {
-        if (which === 'ends' && question.version > low && question.version < high) continue
+        // What is produced decides which offsets are there, so all of it is.
+        if (which === 'ends' && api !== 'Produce' && question.version > low && question.version < high) continue
         all.push({ question, answer: await asker.ask(question) })
       }
     }
