@@ -107,8 +107,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a folder is not synced after a rename',
     file: 'io/atomic-file.js',
-    find: '    await disk.rename(temporary, path);\n    await disk.syncDirectory(directoryOf(path));',
-    replace: '    await disk.rename(temporary, path);',
+    find: '    await placeFile(disk, path, parts);\n    await disk.syncDirectory(directoryOf(path));',
+    replace: '    await placeFile(disk, path, parts);',
     tests: ['unit/io/atomic-file.test.js'],
   },
   {

@@ -16,6 +16,8 @@ import { checkHeader, checkOptions, settleBatch, trustedRecords } from './valida
 
 /** Of one request, before others get their turn. */
 const PARTITIONS_PER_TURN = 1000
+/** How long records that nobody waits for may wait for a slow disk. */
+const UNANSWERED_TIMEOUT_MS = 600_000
 
 /** Who says whether a transactional batch may be appended; the transaction coordinator. */
 export interface AppendGuard {
@@ -77,7 +79,7 @@ export class ProduceService implements ProducePort {
   }
 
   append(context: RequestContext, request: ProduceRequest): ProduceTicket | Promise<ProduceTicket> {
-    const ticket = new Ticket(this.#deadlines, request.timeoutMs)
+    const ticket = this.#ticket(request)
     if (this.#inflightBytes >= this.#options.maxInflightBytes || this.#waitingForRoom.size > 0) {
       return this.#room(ticket).then(async (inTime) => {
         const appended = inTime ? await this.#appendFrom(context, request, ticket, 0) : this.#refuseFrom(request, ticket, 0)
@@ -97,7 +99,7 @@ export class ProduceService implements ProducePort {
     one: ProducePartition,
     options: { acks: Acks; timeoutMs: number },
   ): ProduceTicket | Promise<ProduceTicket> {
-    const ticket = new Ticket(this.#deadlines, options.timeoutMs)
+    const ticket = this.#ticket(options)
     if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.size === 0) {
       return this.#appendBuilt(context, one, options.acks, ticket)
     }
@@ -107,6 +109,11 @@ export class ProduceService implements ProducePort {
       this.#admit()
       return ticket
     })
+  }
+
+  /** A producer that wants no answer cannot try again, so a slow disk holds it back instead of losing what it sent. */
+  #ticket({ acks, timeoutMs }: { acks: Acks; timeoutMs: number }): Ticket {
+    return new Ticket(this.#deadlines, acks === 'none' ? UNANSWERED_TIMEOUT_MS : timeoutMs)
   }
 
   #appendBuilt(context: RequestContext, one: ProducePartition, acks: Acks, ticket: Ticket): Ticket | Promise<Ticket> {
