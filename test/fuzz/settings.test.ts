@@ -26,7 +26,9 @@ function anyValue(random: SeededRandom, depth = 0): unknown {
   if (dice < 7) return pick(random, numbers)
   if (dice === 7) return random.bytes(random.below(40)).toString('utf8')
   if (dice === 8 && depth < 4) return Array.from({ length: random.below(4) }, () => anyValue(random, depth + 1))
-  return pick(random, [LISTENER, [LISTENER], [{ ...LISTENER, port: 0 }, LISTENER], [{ ...LISTENER, [pick(random, KEYS)]: 1 }], {}])
+  const blocks = [LISTENER, [LISTENER], [{ ...LISTENER, port: 0 }, LISTENER], [{ ...LISTENER, [pick(random, KEYS)]: 1 }], {}]
+  // A copy: `nested` puts further values into it, the same block perhaps.
+  return structuredClone(pick(random, blocks))
 }
 
 /** Mostly a key that exists; else one that nearly does. */

@@ -18,7 +18,8 @@ export const SETTINGS = {
 
 /**
  * No request to a broker with one replica comes here: it never cuts a log that it serves, which a follower will, and its disk is in order.
- * `test/unit/storage/failpoints.test.ts` dies there with a log of its own, `journal-crash.test.ts` with several.
+ * `test/unit/storage/failpoints.test.ts` dies there with a log of its own, `journal-crash.test.ts` with several,
+ * `test/fuzz/compaction-crash.ci.test.ts` at each moment of a compaction.
  */
 export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
   // Nothing but a truncation lowers a checkpoint, cuts the files of an open log or makes the journal forget one that stays.
@@ -26,6 +27,10 @@ export const IN_PROCESS_ONLY: ReadonlySet<FailpointName> = new Set([
   'log.truncate.segment-removed',
   'log.truncate.cut',
   'journal.forgotten',
+  // Checkpoints of a running broker are a minute apart.
+  'journal.noted',
+  // Needs an aborted transaction in a part that is compacted.
+  'compaction.seals-saved',
   // Needs a write or a sync that failed.
   'log.reopen.epoch-raised',
   // Needs a disk that is full.
