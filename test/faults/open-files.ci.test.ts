@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SystemClock } from '../../../src/core/clock.ts'
-import type { Disk, DiskFile } from '../../../src/io/disk.ts'
-import { MemoryDisk } from '../../../src/io/memory-disk.ts'
-import { LOG_CONFIG } from '../../support/log-config.ts'
-import { openManager, readAll, store, TOPIC_ID } from '../../support/storage.ts'
+import { SystemClock } from '../../src/core/clock.ts'
+import type { Disk, DiskFile } from '../../src/io/disk.ts'
+import { MemoryDisk } from '../../src/io/memory-disk.ts'
+import { LOG_CONFIG } from '../support/log-config.ts'
+import { openManager, readAll, store, TOPIC_ID } from '../support/storage.ts'
 
 const LIMIT = 64
 const PARTITIONS = 1000
