@@ -144,7 +144,12 @@ export interface SuiteRun {
 const INSTALL_LIMIT_MS = 12 * 60_000
 
 /** Runs a suite, wholly or its part for the CI lane, against an address of this machine. */
-export async function runSuite(suite: ClientSuite, address: string, size: 'ci' | 'full'): Promise<SuiteRun> {
+export async function runSuite(
+  suite: ClientSuite,
+  address: string,
+  size: 'ci' | 'full',
+  only: readonly string[] = passingOnKafka(suite),
+): Promise<SuiteRun> {
   const part = size === 'ci' ? (suite.ci ?? {}) : {}
   const limitS = part.limitS ?? suite.limitS
   const suitesFolder = process.env.MOONMQ_TEST_SUITES_DIR ?? laneFolder('suites')
@@ -156,7 +161,7 @@ export async function runSuite(suite: ClientSuite, address: string, size: 'ci' |
     SUITE_WRAP: [process.env.MOONMQ_TEST_SUITE_WRAP, suite.wrap].filter((each) => each !== undefined).join(' '),
     ...(limitS === null ? {} : { LIMIT: String(limitS) }),
   }
-  if (suite.isListed === true) Object.assign(env, { LIST: listedTests(suite, suitesFolder) })
+  if (suite.isListed === true) Object.assign(env, { LIST: listFile(suite, suitesFolder, only) })
   const logs = ['run.log', 'run.log.txt', 'out.json'].map((file) => join(suitesFolder, suite.script ?? suite.name, file))
   for (const file of logs) rmSync(file, { force: true })
   await createTopics(address, suite.topics ?? [])
@@ -179,12 +184,17 @@ async function createTopics(address: string, topics: readonly string[]): Promise
   await admin.disconnect()
 }
 
-/** A file with the names of what passes on Kafka; an empty name, which means all, when there is no list. */
-function listedTests({ name }: ClientSuite, folder: string): string {
+/** Empty when there is no list. */
+function passingOnKafka({ name }: ClientSuite): readonly string[] {
   const kafka = readList(join(LISTS.kafka, `${name}.txt`))
-  if (kafka === null) return ''
+  return [...(kafka?.outcomes ?? [])].flatMap(([test, outcome]) => (outcome === 'passed' ? [test] : []))
+}
+
+/** A file with the names of tests; an empty name, which means all, when there are none. */
+function listFile({ name }: ClientSuite, folder: string, tests: readonly string[]): string {
+  if (tests.length === 0) return ''
   const path = join(folder, `${name}.list`)
-  writeFileSync(path, `${[...kafka.outcomes].flatMap(([test, outcome]) => (outcome === 'passed' ? [test] : [])).join('\n')}\n`)
+  writeFileSync(path, `${tests.join('\n')}\n`)
   return path
 }
 

@@ -21,7 +21,9 @@ export function suiteTests(...names: readonly string[]): void {
         t.skip(`${suite.name} could not be installed: ${printed.slice(-500)}`)
         return
       }
-      const { worse, notRun, stale } = compareLists(kafka, list, readExceptions(LISTS.exceptions, suite.name))
+      const { worse: first, notRun, stale } = compareLists(kafka, list, readExceptions(LISTS.exceptions, suite.name))
+      const worse = first.length > 0 && suite.isListed === true ? await worseByThemselves(suite, first) : first
+      if (worse.length < first.length) t.diagnostic(`${suite.name}: failed beside others and passed by themselves: ${first.join(', ')}`)
       t.diagnostic(`${suite.name}: ${count(list, 'passed')} passed, ${notRun.length} of Kafka's did not end in ${seconds} s`)
       const said = `${printed.slice(-4000)}\nthe broker said:\n${broker.log.slice(-4000)}`
       assert.deepEqual(worse, [], `worse than on Kafka; ${said}`)
@@ -30,6 +32,14 @@ export function suiteTests(...names: readonly string[]): void {
       assertMuchRan(suite, kafka, list)
     })
   }
+}
+
+/** Some tests of one suite use each other's topics when they run at the same time: those that failed run once more, without the others. */
+async function worseByThemselves(suite: ClientSuite, worse: readonly string[]): Promise<readonly string[]> {
+  const names = worse.map((each) => each.split(' ')[0] as string)
+  await using broker = await startBrokerForSuites()
+  const { list } = await runSuite(suite, broker.address, 'ci', names)
+  return names.filter((name) => list.outcomes.get(name) !== 'passed')
 }
 
 /** A suite that was cut short or could not be installed proves nothing. */
