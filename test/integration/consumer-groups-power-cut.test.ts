@@ -5,7 +5,7 @@ import { SeededRandom } from '../../src/core/random.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { type DiskBroker, diskBroker } from '../support/disk-broker.ts'
 import { contextOf, createTopic } from '../support/fake-broker.ts'
-import { byLane, seedOr } from '../support/lane.ts'
+import { byLane, playSeeds } from '../support/lane.ts'
 
 const GROUPS = 4
 const SETTINGS = { 'offsets.topic.num.partitions': '2' }
@@ -109,14 +109,5 @@ async function history(seed: number): Promise<void> {
 }
 
 test('power cuts: no epoch that a member was told is lost, and no partition comes back with two owners', async () => {
-  const runs = byLane({ quick: 5, ci: 50, full: 1000 })
-  const first = seedOr(1)
-  const last = process.env.MOONMQ_SEED ? first : first + runs - 1
-  for (let seed = first; seed <= last; seed++) {
-    try {
-      await history(seed)
-    } catch (error) {
-      throw new Error(`MOONMQ_SEED=${seed} replays: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
-    }
-  }
+  await playSeeds(byLane({ quick: 5, ci: 50, full: 1000 }), history)
 })

@@ -5,7 +5,7 @@ import { SeededRandom } from '../../src/core/random.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { type DiskBroker, diskBroker } from '../support/disk-broker.ts'
 import { contextOf, createTopic } from '../support/fake-broker.ts'
-import { byLane, seedOr } from '../support/lane.ts'
+import { byLane, playSeeds } from '../support/lane.ts'
 
 const GROUPS = 6
 const PARTITIONS = 3
@@ -113,14 +113,5 @@ async function history(seed: number): Promise<void> {
 }
 
 test('power cuts: no acknowledged commit goes back, no generation that was told comes twice', async () => {
-  const runs = byLane({ quick: 10, ci: 100, full: 1000 })
-  const first = seedOr(1)
-  const last = process.env.MOONMQ_SEED ? first : first + runs - 1
-  for (let seed = first; seed <= last; seed++) {
-    try {
-      await history(seed)
-    } catch (error) {
-      throw new Error(`MOONMQ_SEED=${seed} replays: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
-    }
-  }
+  await playSeeds(byLane({ quick: 10, ci: 100, full: 1000 }), history)
 })

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SystemClock } from '../../src/core/clock.ts'
-import { isCode } from '../../src/core/errors.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { buildBatch } from '../../src/record/builder.ts'
 import { type DiskBroker, diskBroker } from '../support/disk-broker.ts'
 import { contextOf, createTopic, produceOne } from '../support/fake-broker.ts'
-import { byLane, seedOr } from '../support/lane.ts'
+import { byLane, playSeeds } from '../support/lane.ts'
 import { type HeldRecord, ShareMember, setGroup } from '../support/share-member.ts'
 
 const PARTITIONS = 2
@@ -158,15 +157,5 @@ async function history(seed: number): Promise<void> {
 }
 
 test('power cuts: what was accepted or rejected never comes again, nothing is lost, and no dead letter is there twice', async () => {
-  const runs = byLane({ quick: 3, ci: 60, full: 1000 })
-  const first = seedOr(1)
-  const last = process.env.MOONMQ_SEED ? first : first + runs - 1
-  for (let seed = first; seed <= last; seed++) {
-    try {
-      await history(seed)
-    } catch (error) {
-      const text = isCode(error, 'INTERNAL') ? error.stack : String(error)
-      throw new Error(`MOONMQ_SEED=${seed}: ${text}`, { cause: error })
-    }
-  }
+  await playSeeds(byLane({ quick: 3, ci: 60, full: 1000 }), history)
 })

@@ -24,6 +24,21 @@ export function seedOr(chosen: number): number {
   return seed
 }
 
+/** Plays so many seeds from 1 on, or the one of `MOONMQ_SEED` alone. A failure names the seed that replays it. */
+export async function playSeeds(runs: number, play: (seed: number) => Promise<void>): Promise<void> {
+  const first = seedOr(1)
+  const last = process.env.MOONMQ_SEED ? first : first + runs - 1
+  for (let seed = first; seed <= last; seed++) {
+    try {
+      await play(seed)
+    } catch (error) {
+      // With its stack where it says more: what broke inside of the broker has no message of its own.
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      throw new Error(`MOONMQ_SEED=${seed} replays: ${text}`, { cause: error })
+    }
+  }
+}
+
 /** How long one fuzz target runs: `MOONMQ_TEST_FUZZ_MS`, else what its share of the lane's time is. */
 export function fuzzBudgetMs(share = 1): number {
   const value = process.env.MOONMQ_TEST_FUZZ_MS

@@ -1,14 +1,8 @@
 import type { RecordHeader } from '../../record/record.ts'
+import type { DeliveredRecord } from '../ports.ts'
 
 /** A record that is not delivered any more, and why. */
-export interface DeadLetter {
-  readonly topic: string
-  readonly partition: number
-  readonly offset: number
-  readonly timestampMs: number
-  readonly key: Buffer | null
-  readonly value: Buffer | null
-  readonly headers: readonly RecordHeader[]
+export interface DeadLetter extends DeliveredRecord {
   readonly group: string
   /** How often it was delivered. */
   readonly attempts: number

@@ -1,6 +1,6 @@
 import { test } from 'node:test'
 import { GroupModel } from '../../../support/group-model.ts'
-import { byLane, seedOr } from '../../../support/lane.ts'
+import { byLane, playSeeds } from '../../../support/lane.ts'
 
 const ACTIONS = 150
 
@@ -14,14 +14,5 @@ async function play(seed: number): Promise<void> {
 }
 
 test('random schedules: one generation and one assignment at a time, offsets never go back, every barrier ends', async () => {
-  const runs = byLane({ quick: 25, ci: 250, full: 2500 })
-  const first = seedOr(1)
-  const last = process.env.MOONMQ_SEED ? first : first + runs - 1
-  for (let seed = first; seed <= last; seed++) {
-    try {
-      await play(seed)
-    } catch (error) {
-      throw new Error(`MOONMQ_SEED=${seed} replays: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
-    }
-  }
+  await playSeeds(byLane({ quick: 25, ci: 250, full: 2500 }), play)
 })
