@@ -144,7 +144,8 @@ function writeRecord(writer: ByteWriter, record: WireRecord, topics: TopicText):
   writer.uint32(record.partition + 1)
   writer.uint64(record.offset)
   // Kafka's clients may write records without a time (−1) or from before 1970; version 1 has no sign, and its zero stands for both.
-  writer.uint64(record.timestampMs < 0 ? 0 : record.timestampMs)
+  const hasTime = record.timestampMs > 0
+  writer.uint64(hasTime ? record.timestampMs : 0)
   writeString(writer, record.key)
   writeString(writer, record.value)
 }

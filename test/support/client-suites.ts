@@ -56,7 +56,8 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
     needs: COMPILER,
     filter: LIBRDKAFKA_1,
     limitS: 300,
-    ci: { limitS: 120 },
+    // 0055 measures latencies, and leaves itself out where the variable CI is set.
+    ci: { limitS: 120, filter: LIBRDKAFKA_1.replace('0055,', '') },
   },
   {
     name: 'librdkafka-2',

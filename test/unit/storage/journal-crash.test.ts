@@ -45,8 +45,8 @@ async function openAll(world: World, failpoint?: Failpoint): Promise<{ manager: 
   return { manager, logs }
 }
 
-function check(world: World, logs: readonly PartitionLog[]): Promise<void[]> {
-  return Promise.all(
+async function check(world: World, logs: readonly PartitionLog[]): Promise<void> {
+  await Promise.all(
     logs.map(async (log, partition) => {
       const read = new Set((await readAll(log)).map(([offset]) => offset))
       for (const offset of world.acknowledged[partition] ?? []) assert.ok(read.has(offset), `partition ${partition} lost offset ${offset}`)
