@@ -1,6 +1,14 @@
 import { CONFIG_FIXED, VALIDATE_ONLY } from '../wire/opcodes.ts'
 import type { Link } from './link.ts'
-import type { Admin, TopicConfigChange, TopicDescription, TopicSettingValue, TopicSummary } from './types.ts'
+import type {
+  Admin,
+  NewTopicOptions,
+  RequestControl,
+  TopicConfigChange,
+  TopicDescription,
+  TopicSettingValue,
+  TopicSummary,
+} from './types.ts'
 
 const DEFAULT_PARTITIONS = -1
 
@@ -12,26 +20,27 @@ export class LinkAdmin implements Admin {
     this.#link = link
   }
 
-  async createTopic(name: string, options: { partitions?: number; config?: Readonly<Record<string, string>> } = {}): Promise<void> {
+  async createTopic(name: string, options: NewTopicOptions = {}): Promise<void> {
+    const { partitions, signal } = options
     const config = new Map(Object.entries(options.config ?? {}))
-    if (!(await this.#link.connection()).server.extended && config.size === 0 && options.partitions !== undefined) {
-      await this.#link.request('CREATE_TOPIC', { name, partitions: options.partitions }, 'OK')
+    if (!(await this.#link.connection()).server.extended && config.size === 0 && partitions !== undefined) {
+      await this.#link.request('CREATE_TOPIC', { name, partitions }, 'OK', { signal })
       return
     }
-    await this.#link.request('CREATE', { name, partitions: options.partitions ?? DEFAULT_PARTITIONS, config }, 'OK')
+    await this.#link.request('CREATE', { name, partitions: partitions ?? DEFAULT_PARTITIONS, config }, 'OK', { signal })
   }
 
-  async listTopics(): Promise<readonly TopicSummary[]> {
-    const listing = await this.#link.retrying(() => this.#link.request('LIST', { flags: 0 }, 'LISTING'))
+  async listTopics({ signal }: RequestControl = {}): Promise<readonly TopicSummary[]> {
+    const listing = await this.#link.retrying(() => this.#link.request('LIST', { flags: 0 }, 'LISTING', { signal }), signal)
     return listing.topics.map(({ name, partitions }) => ({ name, partitions }))
   }
 
-  async describeTopic(name: string): Promise<TopicDescription> {
-    return describe(this.#link, name)
+  async describeTopic(name: string, { signal }: RequestControl = {}): Promise<TopicDescription> {
+    return describe(this.#link, name, signal)
   }
 
-  async describeTopicConfig(name: string): Promise<readonly TopicSettingValue[]> {
-    const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_CONFIG', { name }, 'CONFIG'))
+  async describeTopicConfig(name: string, { signal }: RequestControl = {}): Promise<readonly TopicSettingValue[]> {
+    const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_CONFIG', { name }, 'CONFIG', { signal }), signal)
     return found.settings.map(({ source, flags, from, ...setting }) => ({
       ...setting,
       source: sourceOf(setting.name, source, from),
@@ -40,18 +49,18 @@ export class LinkAdmin implements Admin {
     }))
   }
 
-  async alterTopicConfig(name: string, change: TopicConfigChange): Promise<readonly string[]> {
+  async alterTopicConfig(name: string, change: TopicConfigChange, { signal }: RequestControl = {}): Promise<readonly string[]> {
     const { set = {}, unset = [], validateOnly = false } = change
     const request = { name, flags: validateOnly ? VALIDATE_ONLY : 0, set: new Map(Object.entries(set)), unset: [...unset] }
-    return (await this.#link.request('ALTER_CONFIG', request, 'CONFIG_CHANGED')).names
+    return (await this.#link.request('ALTER_CONFIG', request, 'CONFIG_CHANGED', { signal })).names
   }
 
-  async deleteTopic(name: string): Promise<void> {
-    await this.#link.request('DELETE_TOPIC', { name }, 'OK')
+  async deleteTopic(name: string, { signal }: RequestControl = {}): Promise<void> {
+    await this.#link.request('DELETE_TOPIC', { name }, 'OK', { signal })
   }
 
-  async createPartitions(name: string, total: number): Promise<void> {
-    await this.#link.request('CREATE_PARTITIONS', { name, total }, 'OK')
+  async createPartitions(name: string, total: number, { signal }: RequestControl = {}): Promise<void> {
+    await this.#link.request('CREATE_PARTITIONS', { name, total }, 'OK', { signal })
   }
 }
 

@@ -2,7 +2,7 @@ import type { Timer } from '../core/clock.ts'
 import { type Deferred, deferred } from '../core/deferred.ts'
 import { asMoonMQError, MoonMQError } from '../core/errors.ts'
 import { readUInt64, writeUInt64 } from '../core/int64.ts'
-import type { NetConnection, NetHandlers } from '../io/net.ts'
+import type { NetAddress, NetConnection, NetHandlers } from '../io/net.ts'
 import { fromWire } from '../wire/errors.ts'
 import { decodePayload, encodeFrame, type Frame, FrameCutter } from '../wire/frame.ts'
 import { CORRELATION_BYTES, MAX_FRAME_BYTES, MAX_REPLY_FRAME_BYTES } from '../wire/limits.ts'
@@ -48,6 +48,7 @@ export class ClientConnection implements NetHandlers {
   #next = 1
   #failure: MoonMQError | null = null
   #server: ServerInfo | null = null
+  #refusal: MoonMQError | null = null
 
   private constructor(deps: ClientDeps, socket: NetConnection) {
     this.#deps = deps
@@ -56,9 +57,9 @@ export class ClientConnection implements NetHandlers {
   }
 
   /** Connects and logs in. CONNECT_FAILED, ABORTED, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, or what the broker refuses with. */
-  static async open(deps: ClientDeps, target: Target, signal?: AbortSignal): Promise<ClientConnection> {
+  static async open(deps: ClientDeps, target: Target, address: NetAddress, signal?: AbortSignal): Promise<ClientConnection> {
     const { timeoutMs } = target
-    const socket = await deps.net.connect(target.address, { timeoutMs, ...(signal === undefined ? {} : { signal }) })
+    const socket = await deps.net.connect(address, { timeoutMs, ...(signal === undefined ? {} : { signal }) })
     const connection = new ClientConnection(deps, socket)
     socket.start(connection)
     try {
@@ -72,6 +73,11 @@ export class ClientConnection implements NetHandlers {
 
   get open(): boolean {
     return this.#failure === null
+  }
+
+  /** NOT_LEADER, once the broker has said so: it closes, and nothing more is to be asked here. */
+  get notLeader(): MoonMQError | null {
+    return this.#refusal
   }
 
   /** Resolves when the connection has ended. */
@@ -167,6 +173,7 @@ export class ClientConnection implements NetHandlers {
     const pending = this.#pending.get(id)
     if (frame.opcode === OPCODES.ERROR.code) {
       const error = fromWire(decodePayload('ERROR', frame.payload))
+      if (error.code === 'NOT_LEADER') this.#refusal ??= error
       // One that no request caused is the reason why the broker closes.
       if (id === 0) this.destroy(error)
       else if (pending !== undefined) this.#settle(id, () => pending.answer.reject(error))

@@ -3,7 +3,8 @@ import { sleep } from '../core/clock.ts'
 import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
 import type { Message } from '../wire/messages.ts'
 import type { OpName } from '../wire/opcodes.ts'
-import { ClientConnection, type RequestOptions, type ServerInfo } from './connection.ts'
+import type { ClientConnection, RequestOptions, ServerInfo } from './connection.ts'
+import { connectToLeader, leaderIn } from './leader.ts'
 import type { ClientDeps, Target } from './options.ts'
 
 export interface CallOptions {
@@ -49,7 +50,7 @@ export class Link {
   /** The live connection, or a new one. */
   connection(): ClientConnection | Promise<ClientConnection> {
     if (this.#stop.signal.aborted) return Promise.reject(new MoonMQError('CLOSED', { what: 'the client' }))
-    if (this.#connection?.open === true) return this.#connection
+    if (this.#connection?.open === true && this.#connection.notLeader === null) return this.#connection
     this.#connecting ??= this.#connect()
     return this.#connecting
   }
@@ -60,7 +61,8 @@ export class Link {
 
   async #connect(): Promise<ClientConnection> {
     try {
-      const connection = await ClientConnection.open(this.#deps, this.#target, this.#stop.signal)
+      const hint = leaderIn(this.#connection?.notLeader)
+      const connection = await connectToLeader(this.#deps, this.#target, hint, this.#stop.signal)
       if (this.#stop.signal.aborted) {
         await connection.close()
         throw new MoonMQError('CLOSED', { what: 'the client' })

@@ -16,7 +16,8 @@ export interface ClientDeps {
 }
 
 export interface Target {
-  readonly address: NetAddress
+  /** Tried in this order. */
+  readonly addresses: readonly NetAddress[]
   readonly name: string
   readonly timeoutMs: number
 }
@@ -36,15 +37,17 @@ export function targetOf(options: ClientOptions): Target {
   const name = options.name ?? 'moonmq-client'
   if (Buffer.byteLength(name) > MAX.clientName) throw invalid(`a client name has at most ${MAX.clientName} bytes`)
   const { address } = options
+  const list = Array.isArray(address) ? (address as readonly (string | NetAddress)[]) : [address as string | NetAddress]
+  if (list.length === 0) throw invalid('a client needs an address')
   return {
     name,
-    address: typeof address === 'string' ? parseAddress(address) : address,
+    addresses: list.map((each) => (typeof each === 'string' ? parseAddress(each) : each)),
     timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
   }
 }
 
 /** `host:port`, `host`, or `[ipv6]:port`. */
-function parseAddress(text: string): NetAddress {
+export function parseAddress(text: string): NetAddress {
   const match = /^(?:\[([^\]]+)\]|([^:]*))(?::(\d{1,5}))?$/.exec(text)
   const host = match?.[1] ?? match?.[2]
   const port = match?.[3] === undefined ? DEFAULT_PORT : Number(match[3])

@@ -8,8 +8,8 @@ import type { Net, NetAddress } from '../io/net.ts'
 export type ProduceAcks = 'none' | 'leader' | 'all'
 
 export interface ClientOptions {
-  /** `host:port`, or the two apart. */
-  readonly address: string | NetAddress
+  /** `host:port`, or the two apart; of a list the first that can be reached. A broker that is not the leader may name another one. */
+  readonly address: string | NetAddress | readonly (string | NetAddress)[]
   /** Shown in the broker's log and group listings. */
   readonly name?: string
   /** Time to connect and log in, and for each request unless it says otherwise. Default 30,000. */
@@ -169,18 +169,29 @@ export interface TopicConfigChange {
   readonly validateOnly?: boolean
 }
 
+/** What every request may be given besides. */
+export interface RequestControl {
+  /** Gives it up: ABORTED. What was sent may be done all the same. */
+  readonly signal?: AbortSignal
+}
+
+export interface NewTopicOptions extends RequestControl {
+  readonly partitions?: number
+  readonly config?: Readonly<Record<string, string>>
+}
+
 export interface Admin {
-  createTopic(name: string, options?: { partitions?: number; config?: Readonly<Record<string, string>> }): Promise<void>
+  createTopic(name: string, options?: NewTopicOptions): Promise<void>
   /** By name; internal topics are left out. */
-  listTopics(): Promise<readonly TopicSummary[]>
-  describeTopic(name: string): Promise<TopicDescription>
+  listTopics(control?: RequestControl): Promise<readonly TopicSummary[]>
+  describeTopic(name: string, control?: RequestControl): Promise<TopicDescription>
   /** Every setting in force, sorted by name. */
-  describeTopicConfig(name: string): Promise<readonly TopicSettingValue[]>
+  describeTopicConfig(name: string, control?: RequestControl): Promise<readonly TopicSettingValue[]>
   /** Changes settings while the topic is used, all or none. Returns the names of those that changed. */
-  alterTopicConfig(name: string, change: TopicConfigChange): Promise<readonly string[]>
-  deleteTopic(name: string): Promise<void>
+  alterTopicConfig(name: string, change: TopicConfigChange, control?: RequestControl): Promise<readonly string[]>
+  deleteTopic(name: string, control?: RequestControl): Promise<void>
   /** `total` is the new number of partitions. */
-  createPartitions(name: string, total: number): Promise<void>
+  createPartitions(name: string, total: number, control?: RequestControl): Promise<void>
 }
 
 /** One connection's worth of MoonMQ over the native protocol; made by `connect`. */

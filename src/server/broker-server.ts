@@ -11,6 +11,7 @@ import type { Offload } from '../core/offload.ts'
 import type { Resource } from '../core/types.ts'
 import { HttpDoor } from '../http/app.ts'
 import type { Door } from '../io/door.ts'
+import type { NetConnection } from '../io/net.ts'
 import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
 import { NativeDoor } from '../native/listener.ts'
 import { DEFAULT_NATIVE_DOOR, type NativeDoorOptions } from '../native/options.ts'
@@ -117,6 +118,11 @@ export class BrokerServer implements Resource {
 
   get httpAddress(): { readonly host: string; readonly port: number } | null {
     return this.#http?.address ?? null
+  }
+
+  /** Takes a connection of the same process. */
+  acceptInside(connection: NetConnection): void {
+    this.#listeners.acceptInside(connection)
   }
 
   /** Ends the broker because it cannot go on. */

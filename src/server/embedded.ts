@@ -1,7 +1,10 @@
+import { connect } from '../client/index.ts'
+import type { Client, ClientOptions } from '../client/types.ts'
 import { resolveConfig } from '../config/resolve.ts'
 import { defined } from '../core/assert.ts'
 import { type Logger, SILENT } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
+import { VirtualNet } from '../io/virtual-net.ts'
 import { MetricsRegistry } from '../obs/metrics.ts'
 import { Scrape } from '../obs/scrape.ts'
 import { BrokerServer } from './broker-server.ts'
@@ -28,6 +31,9 @@ export interface StartBrokerOptions {
   readonly machine?: Partial<Machine>
 }
 
+/** What a client of an embedded broker may choose. */
+export type EmbeddedClientOptions = Omit<ClientOptions, 'address' | 'net' | 'clock' | 'random'>
+
 /** A broker inside this process. */
 export interface EmbeddedBroker extends Resource {
   readonly host: string
@@ -35,9 +41,14 @@ export interface EmbeddedBroker extends Resource {
   /** `host:port`, for any Kafka client and for `connect` of `moonmq/client`. */
   readonly address: string
   readonly httpAddress: { readonly host: string; readonly port: number } | null
+  /** A client of this broker over a connection inside the process: no socket, no port, everything else the same. */
+  connect(options?: EmbeddedClientOptions): Promise<Client>
   /** Resolves when the broker has ended, with the error if it had to end by itself. */
   readonly stopped: Promise<Error | null>
 }
+
+/** Where clients of the same process find the broker on its own little network. */
+const INSIDE = { host: 'inside', port: 9092 }
 
 /** Starts a broker in this process; resolves when clients can connect. Throws SETTING_INVALID, DATA_FOLDER_LOCKED, DATA_DAMAGED. */
 export async function startBroker(options: StartBrokerOptions = {}): Promise<EmbeddedBroker> {
@@ -51,14 +62,22 @@ export async function startBroker(options: StartBrokerOptions = {}): Promise<Emb
   const server = await BrokerServer.start({ machine, log, metrics: registry, scrape: () => scrape.text() }, settings)
   const { address } = defined(server.listeners[0], 'the first listener')
   const host = address.host
+  const { clock, random } = machine
+  const net = new VirtualNet({ clock })
+  const inside = await net.listen(INSIDE, (connection) => server.acceptInside(connection))
+  const close = async () => {
+    await inside.close()
+    await server.close()
+  }
   return {
     host,
     port: address.port,
     address: host.includes(':') ? `[${host}]:${address.port}` : `${host}:${address.port}`,
     httpAddress: server.httpAddress,
+    connect: (chosen = {}) => connect({ ...chosen, address: INSIDE, net, clock, random }),
     stopped: server.stopped,
-    close: () => server.close(),
-    [Symbol.asyncDispose]: () => server.close(),
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

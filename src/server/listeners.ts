@@ -100,6 +100,14 @@ export class Listeners implements Resource {
     return this.#limits.open
   }
 
+  /** A connection of the same process, for the native door. It takes no descriptor, so it counts against no limit. */
+  acceptInside(connection: NetConnection): void {
+    const { native } = this.#deps.doors
+    const info: AcceptInfo = { id: this.#nextId++, listener: 'inside', advertised: null, loggedIn: () => {} }
+    if (native === undefined) connection.destroy()
+    else native.accept(connection, Buffer.alloc(0), info)
+  }
+
   /** Takes no more connections and drops those that have not shown a protocol yet. The doors close their own. */
   async close(): Promise<void> {
     for (const shared of [...this.#sniffing]) shared.destroy()

@@ -15,16 +15,22 @@ export interface Asked {
 
 /** The far end of a client: it logs in as a broker would, and leaves everything else to the script. */
 export class ScriptedBroker {
-  readonly net = new VirtualNet({ clock: new SystemClock() })
+  readonly net: VirtualNet
   readonly address = 'broker:9092'
   readonly asked: Asked[] = []
   connections: NetConnection[] = []
   /** What IDENTIFY_ACK ends with. */
   identity: Partial<Message<'IDENTIFY_ACK'>> = { features: FEATURE_EXTENSION }
   script: (asked: Asked) => void = () => {}
+  /** Answers HELLO with NOT_LEADER and these words; null: it is the leader. */
+  refusal: () => string | null = () => null
 
-  async listen(): Promise<this> {
-    await this.net.listen({ host: 'broker', port: 9092 }, (connection) => this.#accept(connection))
+  constructor(net = new VirtualNet({ clock: new SystemClock() })) {
+    this.net = net
+  }
+
+  async listen(host = 'broker'): Promise<this> {
+    await this.net.listen({ host, port: 9092 }, (connection) => this.#accept(connection))
     return this
   }
 
@@ -60,8 +66,14 @@ export class ScriptedBroker {
   }
 
   #serve(asked: Asked): void {
-    if (asked.op === 'HELLO') asked.answer('WELCOME', { version: 1 })
-    else if (asked.op === 'IDENTIFY_CLIENT') asked.answer('IDENTIFY_ACK', { name: 'Scripted', version: '9', ...this.identity })
+    if (asked.op === 'HELLO') {
+      const message = this.refusal()
+      if (message === null) asked.answer('WELCOME', { version: 1 })
+      else {
+        asked.answer('ERROR', { code: 20, message })
+        asked.connection.end()
+      }
+    } else if (asked.op === 'IDENTIFY_CLIENT') asked.answer('IDENTIFY_ACK', { name: 'Scripted', version: '9', ...this.identity })
     else if (asked.op === 'AUTH') asked.answer('AUTH_OK', {})
     else if (asked.op === 'GOODBYE') asked.connection.end()
     else {

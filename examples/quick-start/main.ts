@@ -1,0 +1,3 @@
+import { quickStart } from './quick-start.ts'
+
+await quickStart(console.log)

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { quickStart } from '../../examples/quick-start/quick-start.ts'
+import { requestReply } from '../../examples/request-reply/request-reply.ts'
+import { startTestBroker } from '../../src/testing/index.ts'
+
+/** Runs an example and returns what it printed. */
+async function printed(run: (print: (line: string) => void) => Promise<void>): Promise<string[]> {
+  const lines: string[] = []
+  await run((line) => lines.push(line))
+  return lines
+}
+
+test('example: quick start', async () => {
+  assert.deepEqual(await printed(quickStart), [
+    'stored at 0:0',
+    'stored at 0:1',
+    'stored at 0:2',
+    '0 ada ordered 1 × lamp',
+    '1 grace ordered 20 × rope',
+    '2 ada ordered 1 × moon',
+    'billed ada for order 0',
+    'billed grace for order 1',
+    'billed ada for order 2',
+  ])
+})
+
+test('example: request and reply', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  assert.deepEqual(await printed((print) => requestReply(client, print)), ['with tax: 125 and 100'])
+})
