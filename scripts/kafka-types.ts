@@ -74,6 +74,7 @@ const PRIMITIVES: Readonly<Record<string, string>> = {
   int16: 'number',
   int32: 'number',
   int64: 'number',
+  hash64: 'string',
   uint16: 'number',
   uint32: 'number',
   float64: 'number',

@@ -11,6 +11,10 @@ export function uuidFromBytes(bytes: Buffer, position = 0): Uuid {
   return bytes.toString('base64url', position, position + 16)
 }
 
+export function uuidBytes(id: Uuid): Buffer {
+  return Buffer.from(id, 'base64url')
+}
+
 export function writeUuid(bytes: Buffer, id: Uuid, position: number): void {
   bytes.write(id, position, 16, 'base64url')
 }

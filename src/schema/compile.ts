@@ -3,7 +3,19 @@ import type { ByteReader } from '../core/reader.ts'
 import { ZERO_UUID } from '../core/uuid.ts'
 import { ByteWriter } from '../core/writer.ts'
 import { type BodyData, type FieldData, isFlexible, within } from './fields.ts'
-import { bad, MessageReader, readBytes, readLength, readString, writeBytes, writeLength, writeLong, writeString } from './primitives.ts'
+import {
+  bad,
+  MessageReader,
+  readBytes,
+  readHash,
+  readLength,
+  readString,
+  writeBytes,
+  writeHash,
+  writeLength,
+  writeLong,
+  writeString,
+} from './primitives.ts'
 
 /**
  * Turns a message definition and a version into closures, one a field, that are built once. Decoding gives plain objects in which every
@@ -284,6 +296,14 @@ function primitiveShape(type: string, given: FieldData['default'], nullable: boo
         write: (writer, value) => writer.uint8(value ? 1 : 0),
       }
     }
+    case 'hash64':
+      return {
+        minBytes: 8,
+        defaultValue: '0',
+        isDefault: (value) => value === '0',
+        read: (reader) => readHash(reader),
+        write: (writer, value) => writeHash(writer, value as string),
+      }
     case 'uuid':
       return {
         minBytes: 16,

@@ -5,7 +5,7 @@ export type VersionRange = readonly [number, number]
 
 export interface FieldData {
   readonly name: string
-  /** A primitive, a struct's name, or `[]` of either. */
+  /** A primitive, a struct's name, or `[]` of either. `hash64` is an int64 of which every bit counts: a decimal number as text. */
   readonly type: string
   /** Absent: every version of the message. */
   readonly versions?: VersionRange

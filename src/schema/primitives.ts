@@ -66,6 +66,10 @@ export function readBytes(reader: MessageReader, compact: boolean, nullable: boo
   return null
 }
 
+export function readHash(reader: MessageReader): string {
+  return reader.view(8).readBigInt64BE().toString()
+}
+
 /** Writes one buffer or several as one value; large ones are linked into the writer and must not change until they were sent. */
 export function writeBytes(writer: ByteWriter, value: Buffer | readonly Buffer[], compact: boolean): void {
   if (!Array.isArray(value)) {
@@ -94,6 +98,13 @@ export function writeLong(writer: ByteWriter, value: number): void {
   }
   writer.int32(0x7fffffff)
   writer.uint32(0xffffffff)
+}
+
+/** All 64 bits of a decimal number. */
+export function writeHash(writer: ByteWriter, value: string): void {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigInt64BE(BigInt(value))
+  writer.bytes(bytes)
 }
 
 /** Reads a tag section and skips every tag in it (KIP-482). */

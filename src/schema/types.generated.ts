@@ -3664,7 +3664,7 @@ export interface ConsumerGroupMetadataKey {
 
 export interface ConsumerGroupMetadataValue {
   readonly epoch: number
-  readonly metadataHash: number
+  readonly metadataHash: string
 }
 
 export interface ConsumerGroupPartitionMetadataKey {
@@ -3807,7 +3807,7 @@ export interface ShareGroupMetadataKey {
 
 export interface ShareGroupMetadataValue {
   readonly epoch: number
-  readonly metadataHash: number
+  readonly metadataHash: string
 }
 
 export interface ShareGroupStatePartitionMetadataKey {
@@ -3910,7 +3910,7 @@ export interface StreamsGroupMetadataKey {
 
 export interface StreamsGroupMetadataValue {
   readonly epoch: number
-  readonly metadataHash: number
+  readonly metadataHash: string
   readonly validatedTopologyEpoch: number
   readonly storedDescriptionTopologyEpoch: number
   readonly failedDescriptionTopologyEpoch: number

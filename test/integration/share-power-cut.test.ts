@@ -17,6 +17,7 @@ const SETTINGS = {
   'offsets.topic.num.partitions': '1',
   'share.coordinator.state.topic.num.partitions': '2',
   'share.coordinator.snapshot.update.records.per.snapshot': '5',
+  'group.share.assignment.interval.ms': '0',
 }
 
 /** What the broker has said of each record, by partition and offset. */

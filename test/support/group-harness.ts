@@ -79,8 +79,10 @@ export class GroupHarness {
   coordinator: GroupCoordinator
   readonly #random: SeededRandom
   readonly #options: GroupOptions
+  readonly #settings: ReadonlyMap<string, string>
 
-  private constructor(options: Partial<GroupOptions>, seed: number) {
+  private constructor(options: Partial<GroupOptions>, seed: number, settings: Readonly<Record<string, string>>) {
+    this.#settings = new Map(Object.entries({ 'group.consumer.assignment.interval.ms': '0', ...settings }))
     this.#options = { ...DEFAULT_GROUP_OPTIONS, ...options }
     this.#random = new SeededRandom(seed)
     this.topic = new FakeOffsetsTopic(1)
@@ -88,8 +90,9 @@ export class GroupHarness {
     this.coordinator = this.#make()
   }
 
-  static async open(options: Partial<GroupOptions> = {}, seed = 1): Promise<GroupHarness> {
-    const harness = new GroupHarness(options, seed)
+  /** Assignments wait for nothing unless `settings` say so. */
+  static async open(options: Partial<GroupOptions> = {}, seed = 1, settings: Readonly<Record<string, string>> = {}): Promise<GroupHarness> {
+    const harness = new GroupHarness(options, seed, settings)
     await harness.load()
     return harness
   }
@@ -105,7 +108,7 @@ export class GroupHarness {
         offsetsTopic: this.topic,
         highWatermark: () => this.highWatermark,
         loader: new PreloadedLoader({}, { re2js }),
-        groupSettings: new GroupSettings({ metadata: this.metadata }, { nodeId: 0, configured: new Map() }),
+        groupSettings: new GroupSettings({ metadata: this.metadata }, { nodeId: 0, configured: this.#settings }),
       },
       this.#options,
     )

@@ -49,6 +49,8 @@ function randomElement(random: Random, field: FieldData, type: string, version: 
       return signed(32)
     case 'int64':
       return signed(53)
+    case 'hash64':
+      return String(signed(53))
     case 'uint16':
       return random.below(65536)
     case 'uint32':

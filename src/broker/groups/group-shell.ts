@@ -78,6 +78,7 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     const timing = (group: string) => ({
       sessionTimeoutMs: groupSettings.number(group, 'consumer.session.timeout.ms'),
       heartbeatIntervalMs: groupSettings.number(group, 'consumer.heartbeat.interval.ms'),
+      assignmentIntervalMs: groupSettings.number(group, 'consumer.assignment.interval.ms'),
     })
     const consumerDeps = { image, timing, patterns: new TopicPatterns({ loader: deps.loader }) }
     const kinds = [classicKind(options), consumerKind(consumerDeps, options.consumer), ...(deps.kinds ?? [])]

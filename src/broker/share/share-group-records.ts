@@ -1,6 +1,7 @@
 import type { Uuid } from '../../core/uuid.ts'
 import { encodeCoordinatorKey, encodeCoordinatorValue } from '../../schema/records.ts'
 import type { StoredPair } from '../groups/machine.ts'
+import { type MetadataHash, NO_TOPICS } from '../groups/metadata-hash.ts'
 import type { GroupRecord } from '../offsets/offset-records.ts'
 import type { ShareAssignment } from './simple-assignor.ts'
 
@@ -32,12 +33,13 @@ export interface KnownTopic {
 export interface StoredShareGroup {
   readonly epoch: number
   readonly assignmentEpoch: number
+  readonly metadataHash: MetadataHash
   readonly members: ReadonlyMap<string, StoredMember>
   readonly targets: ReadonlyMap<string, ShareAssignment>
   readonly topics: ReadonlyMap<Uuid, KnownTopic>
 }
 
-export function groupEpochRecord(groupId: string, epoch: number, metadataHash: number): StoredPair {
+export function groupEpochRecord(groupId: string, epoch: number, metadataHash: MetadataHash): StoredPair {
   return {
     key: encodeCoordinatorKey(PLACE, 'ShareGroupMetadataKey', { groupId }),
     value: encodeCoordinatorValue(PLACE, 'ShareGroupMetadataValue', 0, { epoch, metadataHash }),
@@ -111,6 +113,7 @@ export function storedShareGroup(records: Iterable<GroupRecord>): StoredShareGro
   const topics = new Map<Uuid, KnownTopic>()
   let epoch = 0
   let assignmentEpoch = 0
+  let metadataHash = NO_TOPICS
   const put = (memberId: string, part: Partial<StoredMember>) =>
     members.set(memberId, { ...(members.get(memberId) ?? blank(memberId)), ...part })
   for (const record of records) {
@@ -118,6 +121,7 @@ export function storedShareGroup(records: Iterable<GroupRecord>): StoredShareGro
     switch (record.name) {
       case 'ShareGroupMetadataKey':
         epoch = record.value.epoch
+        metadataHash = record.value.metadataHash
         break
       case 'ShareGroupTargetAssignmentMetadataKey':
         assignmentEpoch = record.value.assignmentEpoch
@@ -143,7 +147,7 @@ export function storedShareGroup(records: Iterable<GroupRecord>): StoredShareGro
       default:
     }
   }
-  return { epoch, assignmentEpoch, members, targets, topics }
+  return { epoch, assignmentEpoch, metadataHash, members, targets, topics }
 }
 
 function blank(memberId: string): StoredMember {

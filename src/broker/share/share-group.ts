@@ -1,6 +1,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import type { Uuid } from '../../core/uuid.ts'
 import type { GroupEffect, GroupMachine, StoredPair } from '../groups/machine.ts'
+import { type MetadataHash, NO_TOPICS } from '../groups/metadata-hash.ts'
 import {
   currentRecord,
   groupEpochRecord,
@@ -36,12 +37,16 @@ export interface ShareHeartbeatAnswer {
 export interface TopicsSeen {
   /** Another value when any topic may have changed. */
   version(): unknown
+  /** Another value when one of these topics has changed. */
+  hash(names: Iterable<string>): MetadataHash
   find(name: string): { readonly id: Uuid; readonly partitions: number } | undefined
 }
 
 export interface ShareGroupOptions {
   /** May be different the next time. */
   readonly sessionTimeoutMs: () => number
+  /** Least time between two assignments. */
+  readonly assignmentIntervalMs: () => number
   readonly maxMembers: number
 }
 
@@ -66,7 +71,9 @@ export class ShareGroup implements GroupMachine {
   #isDead = false
   /** The metadata that the targets were made from, and what of it the members read. */
   #version: unknown
-  #subscription = ''
+  #metadataHash: MetadataHash = NO_TOPICS
+  /** A restart forgets it: the first assignment after it waits for nothing. */
+  #assignedAtMs = Number.NEGATIVE_INFINITY
   #effects: GroupEffect[] = []
   #pairs: StoredPair[] = []
 
@@ -84,7 +91,7 @@ export class ShareGroup implements GroupMachine {
     for (const member of stored.members.values()) machine.#members.set(member.memberId, { ...member, deadlineMs })
     for (const [memberId, target] of stored.targets) machine.#targets.set(memberId, target)
     for (const topic of stored.topics.values()) machine.#topics.set(topic.id, topic)
-    machine.#subscription = machine.#describeSubscription()
+    machine.#metadataHash = stored.metadataHash
     return machine
   }
 
@@ -122,12 +129,12 @@ export class ShareGroup implements GroupMachine {
 
   /** Throws GROUP_MEMBER_UNKNOWN, FENCED_MEMBER_EPOCH, GROUP_LIMIT, INVALID_REQUEST. */
   heartbeat(request: ShareHeartbeat, nowMs: number): ShareHeartbeatAnswer {
-    if (request.memberEpoch < 0) return this.#leave(request.memberId)
+    if (request.memberEpoch < 0) return this.#leave(request.memberId, nowMs)
     const known = this.#members.get(request.memberId)
     if (known === undefined) return this.#join(request, nowMs)
     if (request.memberEpoch > 0) checkEpoch(this.group, known, request.memberEpoch)
     known.deadlineMs = nowMs + this.#options.sessionTimeoutMs()
-    this.#update(known, request)
+    this.#update(known, request, nowMs)
     return this.#answer(request, this.#members.get(request.memberId) ?? known)
   }
 
@@ -150,11 +157,11 @@ export class ShareGroup implements GroupMachine {
     this.#members.set(memberId, member)
     this.#pairs.push(memberRecord(this.group, member))
     if (this.#members.size === 1) this.#transition('Empty', 'Stable', `member "${memberId}" joined`)
-    this.#reassign(true)
+    this.#reassign(true, nowMs)
     return this.#answer(request, member)
   }
 
-  #update(member: Member, { rackId, topicNames, clientId, clientHost }: ShareHeartbeat): void {
+  #update(member: Member, { rackId, topicNames, clientId, clientHost }: ShareHeartbeat, nowMs: number): void {
     const names = topicNames === null ? member.topicNames : sortedNames(topicNames)
     const next = { ...member, rackId: rackId ?? member.rackId, topicNames: names, clientId, clientHost }
     const readsOthers = names.join() !== member.topicNames.join()
@@ -162,7 +169,7 @@ export class ShareGroup implements GroupMachine {
       this.#members.set(member.memberId, next)
       this.#pairs.push(memberRecord(this.group, next))
     }
-    this.#reassign(readsOthers)
+    this.#reassign(readsOthers, nowMs)
   }
 
   #answer(request: ShareHeartbeat, member: Member): ShareHeartbeatAnswer {
@@ -180,10 +187,10 @@ export class ShareGroup implements GroupMachine {
     return { memberEpoch: current.epoch, assignment: isChanged || asksForAll ? current.assigned : null }
   }
 
-  #leave(memberId: string): ShareHeartbeatAnswer {
+  #leave(memberId: string, nowMs: number): ShareHeartbeatAnswer {
     if (!this.#members.has(memberId)) throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group: this.group, member: memberId })
     this.#remove(memberId, `member "${memberId}" left`)
-    this.#reassign(true)
+    this.#reassign(true, nowMs)
     this.#store()
     return { memberEpoch: -1, assignment: null }
   }
@@ -197,18 +204,27 @@ export class ShareGroup implements GroupMachine {
 
   // ---- assignment -----------------------------------------------------------------------------------------------------------
 
-  /** Makes new targets when the members, what they read, or the topics have changed. */
-  #reassign(membersChanged: boolean): void {
+  /** Raises the epoch when the members, what they read, or the topics have changed, and makes new targets when it is time for them. */
+  #reassign(membersChanged: boolean, nowMs: number): void {
+    this.#refresh(membersChanged)
+    if (this.#epoch <= this.#assignmentEpoch) return
+    const intervalMs = this.#options.assignmentIntervalMs()
+    // Members that come and go together cost one assignment; the first heartbeat after the interval makes it.
+    if (intervalMs > 0 && nowMs < this.#assignedAtMs + intervalMs) return
+    this.#assignedAtMs = nowMs
+    this.#assign()
+  }
+
+  #refresh(membersChanged: boolean): void {
     const version = this.#topicsSeen.version()
     if (!membersChanged && version === this.#version) return
     this.#version = version
     this.#dropGone()
-    const subscription = this.#describeSubscription()
-    if (!membersChanged && subscription === this.#subscription) return
-    this.#subscription = subscription
+    const hash = this.#topicsSeen.hash([...this.#members.values()].flatMap(({ topicNames }) => topicNames))
+    if (!membersChanged && hash === this.#metadataHash) return
+    this.#metadataHash = hash
     this.#epoch++
-    this.#pairs.push(groupEpochRecord(this.group, this.#epoch, 0))
-    this.#assign()
+    this.#pairs.push(groupEpochRecord(this.group, this.#epoch, hash))
   }
 
   /** Positions in a topic go with it. */
@@ -216,17 +232,6 @@ export class ShareGroup implements GroupMachine {
     const gone = [...this.#topics.values()].filter(({ id, name }) => this.#topicsSeen.find(name)?.id !== id)
     for (const { id } of gone) this.#topics.delete(id)
     if (gone.length > 0) this.#pairs.push(topicsRecord(this.group, this.#topics.values()))
-  }
-
-  /** Topics and partitions that the members read, in one line. */
-  #describeSubscription(): string {
-    const names = new Set([...this.#members.values()].flatMap(({ topicNames }) => topicNames))
-    return sortedNames([...names])
-      .map((name) => {
-        const topic = this.#topicsSeen.find(name)
-        return topic === undefined ? '' : `${topic.id}:${topic.partitions}`
-      })
-      .join()
   }
 
   #assign(): void {
@@ -266,7 +271,7 @@ export class ShareGroup implements GroupMachine {
     this.#noteTopics([{ id, name, partitions }])
     if (this.#epoch === 0) {
       this.#epoch = 1
-      this.#pairs.push(groupEpochRecord(this.group, this.#epoch, 0))
+      this.#pairs.push(groupEpochRecord(this.group, this.#epoch, this.#metadataHash))
     }
     this.#store()
   }
@@ -307,7 +312,7 @@ export class ShareGroup implements GroupMachine {
     const silent = [...this.#members.values()].filter(({ deadlineMs }) => deadlineMs <= nowMs)
     if (silent.length === 0) return
     for (const { memberId } of silent) this.#remove(memberId, `member "${memberId}" was not heard from`)
-    this.#reassign(true)
+    this.#reassign(true, nowMs)
     this.#store()
   }
 

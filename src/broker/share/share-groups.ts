@@ -4,6 +4,7 @@ import type { Metadata } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { GroupTable } from '../groups/group-table.ts'
 import type { GroupKindRules } from '../groups/machine.ts'
+import { metadataHash } from '../groups/metadata-hash.ts'
 import type {
   ShareAcknowledged,
   ShareAcknowledgeRequest,
@@ -49,6 +50,7 @@ const UNKNOWN = -1
 function topicsSeen(metadata: Metadata): TopicsSeen {
   return {
     version: () => metadata.image.topics,
+    hash: (names) => metadataHash(new Set(names), metadata.image.topics),
     find(name) {
       const topic = metadata.image.topics.get(name)
       return topic === undefined ? undefined : { id: topic.id, partitions: topic.partitions.length }
@@ -72,7 +74,11 @@ export class ShareKind implements GroupKindRules {
 
   #options(group: string): ShareGroupOptions {
     const { settings, maxMembers } = this.#deps
-    return { sessionTimeoutMs: () => settings.membership(group).sessionTimeoutMs, maxMembers }
+    return {
+      sessionTimeoutMs: () => settings.membership(group).sessionTimeoutMs,
+      assignmentIntervalMs: () => settings.membership(group).assignmentIntervalMs,
+      maxMembers,
+    }
   }
 
   make(group: string): ShareGroup {

@@ -5,6 +5,7 @@ import type { ShareGroupSettings } from './share-types.ts'
 export interface ShareMembershipSettings {
   readonly sessionTimeoutMs: number
   readonly heartbeatIntervalMs: number
+  readonly assignmentIntervalMs: number
 }
 
 /** What the settings of a group mean to its share partitions and members. */
@@ -19,6 +20,7 @@ export class ShareSettings {
     return {
       sessionTimeoutMs: this.#groups.number(group, 'share.session.timeout.ms'),
       heartbeatIntervalMs: this.#groups.number(group, 'share.heartbeat.interval.ms'),
+      assignmentIntervalMs: this.#groups.number(group, 'share.assignment.interval.ms'),
     }
   }
 

@@ -43,7 +43,7 @@ export class ClassicFace {
       ...(subscription.rackId === null ? {} : { rackId: subscription.rackId }),
     })
     core.refresh(changed || isNew)
-    core.assign()
+    core.assign(nowMs)
     core.advance(member, this.#owned(subscription.ownedPartitions), nowMs)
     member.sessionDeadlineMs = nowMs + sessionTimeoutMs
     member.revokeDeadlineMs = NEVER

@@ -1,5 +1,6 @@
 import { defined } from '../../../core/assert.ts'
 import type { GroupEffect, StoredPair } from '../machine.ts'
+import { type MetadataHash, NO_TOPICS } from '../metadata-hash.ts'
 import type { TopicPartitions } from './assignment.ts'
 import { ASSIGNORS } from './assignors.ts'
 import type { ConsumerMember } from './consumer-member.ts'
@@ -41,8 +42,10 @@ export class ConsumerCore {
   readonly #effects: GroupEffect[] = []
   #epoch = 0
   #assignmentEpoch = 0
+  /** A restart and a change of protocol forget it: the first assignment after them waits for nothing. */
+  #assignedAtMs = Number.NEGATIVE_INFINITY
   #assignor: string
-  #metadataHash = 0
+  #metadataHash: MetadataHash = NO_TOPICS
   #epochChanged = false
   #targetEpochChanged = false
   #told: ConsumerState = 'Empty'
@@ -78,7 +81,7 @@ export class ConsumerCore {
   }
 
   /** Takes over where a stored group, or one of the classic protocol, stood. */
-  startAt(epochs: { epoch: number; assignmentEpoch: number; metadataHash: number }): void {
+  startAt(epochs: { epoch: number; assignmentEpoch: number; metadataHash: MetadataHash }): void {
     this.#epoch = epochs.epoch
     this.#assignmentEpoch = epochs.assignmentEpoch
     this.#metadataHash = epochs.metadataHash
@@ -123,9 +126,15 @@ export class ConsumerCore {
     this.#epochChanged = true
   }
 
-  /** Makes a new target if the group has gone on since the last one. */
-  assign(): void {
+  /**
+   * Makes a new target if the group has gone on since the last one, and that is long enough ago: members that come and go together
+   * cost one assignment. Until then everybody goes on with the target that there is, and the first heartbeat after it makes the next one.
+   */
+  assign(nowMs: number): void {
     if (this.#epoch <= this.#assignmentEpoch) return
+    const { assignmentIntervalMs } = this.deps.timing(this.group)
+    if (assignmentIntervalMs > 0 && nowMs < this.#assignedAtMs + assignmentIntervalMs) return
+    this.#assignedAtMs = nowMs
     const { topicsOf, partitions } = this.subscriptions.resolved(this.members.all())
     const members = [...this.members.all()].map((member) => ({
       memberId: member.memberId,

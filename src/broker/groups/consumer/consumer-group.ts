@@ -64,7 +64,7 @@ export class ConsumerGroup implements GroupMachine {
     const isNew = former === undefined
     const changed = core.update(member, updateOf(beat))
     core.refresh(changed || isNew)
-    core.assign()
+    core.assign(nowMs)
     core.advance(member, beat.owned, nowMs)
     const timing = core.deps.timing(this.group)
     member.sessionDeadlineMs = nowMs + timing.sessionTimeoutMs

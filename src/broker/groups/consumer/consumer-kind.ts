@@ -1,6 +1,7 @@
 import type { Uuid } from '../../../core/uuid.ts'
 import type { GroupRecord } from '../../offsets/offset-records.ts'
 import type { GroupKindRules, ReadRecord, RestoredMachine } from '../machine.ts'
+import { NO_TOPICS } from '../metadata-hash.ts'
 import type { TopicPartitions } from './assignment.ts'
 import { ConsumerGroup } from './consumer-group.ts'
 import { ConsumerMember } from './consumer-member.ts'
@@ -21,7 +22,7 @@ export function consumerKind(deps: ConsumerDeps, options: ConsumerOptions): Grou
 function restored(machine: ConsumerGroup, records: readonly ReadRecord[], nowMs: number): RestoredMachine {
   const { core } = machine
   const members = new Map<string, ConsumerMember>()
-  const epochs = { epoch: 0, assignmentEpoch: 0, metadataHash: 0 }
+  const epochs = { epoch: 0, assignmentEpoch: 0, metadataHash: NO_TOPICS }
   let stateChangedAtMs = 0
   for (const { record } of records) if (record.name === 'ConsumerGroupMemberMetadataKey') readMember(members, record)
   for (const { record, timestampMs } of records) {
@@ -30,7 +31,7 @@ function restored(machine: ConsumerGroup, records: readonly ReadRecord[], nowMs:
         // The epoch rose last when a member came or went, or its topics changed.
         stateChangedAtMs = timestampMs
         epochs.epoch = record.value?.epoch ?? 0
-        epochs.metadataHash = record.value?.metadataHash ?? 0
+        epochs.metadataHash = record.value?.metadataHash ?? NO_TOPICS
         break
       case 'ConsumerGroupTargetAssignmentMetadataKey':
         epochs.assignmentEpoch = record.value?.assignmentEpoch ?? 0

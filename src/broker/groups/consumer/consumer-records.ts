@@ -1,5 +1,6 @@
 import { encodeCoordinatorKey, encodeCoordinatorValue } from '../../../schema/records.ts'
 import type { StoredPair } from '../machine.ts'
+import type { MetadataHash } from '../metadata-hash.ts'
 import { type Assignment, type Holding, listed } from './assignment.ts'
 import type { ConsumerMember } from './consumer-member.ts'
 import { MEMBER_STATES } from './reconcile.ts'
@@ -8,7 +9,7 @@ import { MEMBER_STATES } from './reconcile.ts'
 
 const PLACE = 'group-coordinator'
 
-export function epochRecord(group: string, epoch: number, metadataHash: number): StoredPair {
+export function epochRecord(group: string, epoch: number, metadataHash: MetadataHash): StoredPair {
   return {
     key: encodeCoordinatorKey(PLACE, 'ConsumerGroupMetadataKey', { groupId: group }),
     value: encodeCoordinatorValue(PLACE, 'ConsumerGroupMetadataValue', 0, { epoch, metadataHash }),

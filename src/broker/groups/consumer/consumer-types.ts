@@ -13,6 +13,8 @@ export interface ConsumerDeps {
 export interface Timing {
   readonly sessionTimeoutMs: number
   readonly heartbeatIntervalMs: number
+  /** Least time between two assignments. */
+  readonly assignmentIntervalMs: number
 }
 
 /** `group.consumer.migration.policy`: which way a group may change its protocol while it has members. */

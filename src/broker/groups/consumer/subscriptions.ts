@@ -1,7 +1,7 @@
 import { asMoonMQError } from '../../../core/errors.ts'
-import { fnv1a } from '../../../core/hash.ts'
 import type { Uuid } from '../../../core/uuid.ts'
 import type { MetadataImage, TopicImage } from '../../../metadata/types.ts'
+import { type MetadataHash, metadataHash } from '../metadata-hash.ts'
 import type { ConsumerMember } from './consumer-member.ts'
 import { TopicPattern, type TopicPatterns } from './patterns.ts'
 
@@ -113,17 +113,8 @@ export class Subscriptions {
     return names
   }
 
-  /** Changes when a subscribed topic is made, grows or goes; the same after a restart. At most 2^52. */
-  hash(members: Iterable<ConsumerMember>): number {
-    const { topics } = this.#image()
-    const parts: string[] = []
-    for (const name of [...this.allNames(members)].sort()) {
-      const topic = topics.get(name)
-      if (topic !== undefined) parts.push(`${name}:${topic.id}:${topic.partitions.length}`)
-    }
-    if (parts.length === 0) return 0
-    const bytes = Buffer.from(parts.join(','))
-    return (fnv1a(bytes.reverse()) % 2 ** 20) * 2 ** 32 + fnv1a(Buffer.from(parts.join(';')))
+  hash(members: Iterable<ConsumerMember>): MetadataHash {
+    return metadataHash(this.allNames(members), this.#image().topics)
   }
 
   /** Topics of a member that exist, by id, and how many partitions each has. Members that ask for the same share one set. */

@@ -3,6 +3,7 @@ import type { MetadataImage } from '../../../metadata/types.ts'
 import type { ClassicGroup } from '../classic-group.ts'
 import type { ClassicMember } from '../classic-members.ts'
 import { assignedPartitionsOf, type NamedPartitions, subscriptionOf } from '../classic-subscription.ts'
+import { NO_TOPICS } from '../metadata-hash.ts'
 import { ConsumerGroup } from './consumer-group.ts'
 import { ConsumerMember } from './consumer-member.ts'
 import type { ConsumerDeps, ConsumerOptions } from './consumer-types.ts'
@@ -28,7 +29,7 @@ export function upgraded(classic: ClassicGroup, deps: ConsumerDeps, options: Con
     )
   }
   const { generation } = classic
-  group.core.startAt({ epoch: generation, assignmentEpoch: generation, metadataHash: 0 })
+  group.core.startAt({ epoch: generation, assignmentEpoch: generation, metadataHash: NO_TOPICS })
   classic.retire()
   return group
 }

@@ -153,6 +153,42 @@ test('topics that are made, grow and go change what members have', async () => {
   await harness.coordinator.close()
 })
 
+test('two assignments are at least an interval apart: members that come together cost one, and leave one at once', async () => {
+  const harness = await GroupHarness.open({}, 1, { 'group.consumer.assignment.interval.ms': '1000' })
+  const [a, b, c] = ['a', 'b', 'c'].map((id) => new FakeConsumer(harness, id)) as [FakeConsumer, FakeConsumer, FakeConsumer]
+  await a.beat()
+  assert.deepEqual(a.numbers, [0, 1, 2, 3], 'the first one waits for nothing')
+  await harness.clock.advance(400)
+  assert.equal((await harness.beat('b', 0)).memberEpoch, 1, 'it joins in the epoch of the target that there is')
+  await harness.beat('c', 0)
+  b.epoch = 1
+  c.epoch = 1
+  await converge([a, b, c], 3)
+  assert.deepEqual([a.numbers, b.numbers, c.numbers], [[0, 1, 2, 3], [], []], 'nothing moves before the interval is over')
+  const waiting = await harness.describeConsumer()
+  assert.deepEqual([waiting.state, waiting.epoch, waiting.assignmentEpoch], ['Assigning', 3, 1])
+  await harness.clock.advance(599)
+  await a.beat()
+  assert.equal((await harness.describeConsumer()).assignmentEpoch, 1, 'a millisecond is left')
+  await harness.clock.advance(1)
+  await converge([a, b, c])
+  assertShared([a, b, c])
+  assert.equal((await harness.describeConsumer()).assignmentEpoch, 3, 'one assignment for both')
+  await harness.coordinator.close()
+})
+
+test('after a restart the first assignment waits for nothing, and an unchanged topic is no reason for one', async () => {
+  const harness = await GroupHarness.open({}, 1, { 'group.consumer.assignment.interval.ms': '15000' })
+  const [a, b] = ['a', 'b'].map((id) => new FakeConsumer(harness, id)) as [FakeConsumer, FakeConsumer]
+  await a.beat()
+  await harness.crash()
+  await a.beat()
+  assert.equal((await harness.describeConsumer()).epoch, 1, 'the hash that was stored is that of the same topics')
+  await b.beat()
+  assert.equal((await harness.describeConsumer()).assignmentEpoch, 2)
+  await harness.coordinator.close()
+})
+
 test('a regular expression stands for the topics whose whole name it matches, now and later', async () => {
   const harness = await open()
   harness.metadata.addTopic('orders-eu', 2)

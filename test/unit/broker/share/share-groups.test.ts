@@ -7,6 +7,7 @@ import { contextOf, createTopic, type FakeBroker, fakeBroker, NOW_MS, produceOne
 import { acksOf, ShareMember, setGroup } from '../../../support/share-member.ts'
 
 const GROUP = 'workers'
+const ASSIGNMENT_INTERVAL = 'group.share.assignment.interval.ms'
 
 interface World extends FakeBroker {
   produce(...values: string[]): Promise<void>
@@ -15,7 +16,7 @@ interface World extends FakeBroker {
 
 /** A topic `jobs` and a group that begins at its first record. */
 async function world(settings: Record<string, string> = {}, topic: Record<string, string> = {}): Promise<World> {
-  const fake = await fakeBroker({ settings: new Map(Object.entries(settings)) })
+  const fake = await fakeBroker({ settings: new Map(Object.entries({ [ASSIGNMENT_INTERVAL]: '0', ...settings })) })
   await fake.broker.loadGroups()
   await createTopic(fake.broker, 'jobs', 1, topic)
   await setGroup(fake.broker, GROUP, { 'share.auto.offset.reset': 'earliest' })
@@ -362,6 +363,21 @@ describe('members of a share group', () => {
         code: 'GROUP_MEMBER_UNKNOWN',
       },
     )
+  })
+
+  it('that come together cost one assignment, and are told of it when the interval is over', async () => {
+    const broker = await world({ [ASSIGNMENT_INTERVAL]: '1000' })
+    const a = await broker.member('a')
+    assert.equal(a.memberEpoch, 1)
+    const b = await broker.member('b')
+    const c = await broker.member('c')
+    assert.deepEqual([b.memberEpoch, c.memberEpoch], [1, 1])
+    const before = (await broker.broker.share.describe(contextOf(), [GROUP]))[0]
+    assert.deepEqual([before?.groupEpoch, before?.assignmentEpoch], [3, 1])
+    await broker.clock.advance(1000)
+    await b.heartbeat()
+    const after = (await broker.broker.share.describe(contextOf(), [GROUP]))[0]
+    assert.deepEqual([after?.groupEpoch, after?.assignmentEpoch, b.memberEpoch], [3, 3, 3])
   })
 
   it('that are silent are out', async () => {
