@@ -60,9 +60,10 @@ export function kafkaNumber(value: string): number {
 
 /** What is accepted, in words: `1..2147483647 bytes`, `one of delete, compact`. */
 export function kafkaRange(setting: KafkaSetting): string {
+  if (setting.pattern) return setting.pattern.words
   if (setting.values) return setting.type === 'list' ? `a list of ${setting.values.join(', ')}` : `one of ${setting.values.join(', ')}`
   if (setting.type === 'boolean') return 'true or false'
-  if (setting.type === 'string') return setting.pattern?.words ?? 'text'
+  if (setting.type === 'string') return 'text'
   if (setting.type === 'list') return 'a list, elements separated by commas'
   const unit = setting.unit === '' ? '' : ` ${setting.unit}`
   if (setting.type === 'double') return `a number ${setting.min ?? ''}..${setting.max ?? ''}${unit}`
@@ -73,11 +74,11 @@ export function kafkaRange(setting: KafkaSetting): string {
 
 function problemOf(setting: KafkaSetting, text: string): string | null {
   const expected = `expected ${kafkaRange(setting)}`
+  if (setting.pattern?.expression.test(text) === false) return expected
   switch (setting.type) {
     case 'boolean':
       return /^(true|false)$/i.test(text) ? null : expected
     case 'string':
-      if (setting.pattern?.expression.test(text) === false) return expected
       return setting.values && !setting.values.includes(text) ? expected : null
     case 'list':
       // Kafka's tools refuse a list with an empty element; no elements at all is a list, too.

@@ -29,6 +29,7 @@ interface Extra {
   readonly min?: number
   readonly max?: number
   readonly values?: readonly string[]
+  readonly pattern?: NonNullable<KafkaSetting['pattern']>
   readonly broker?: readonly (string | readonly [string, number])[]
   readonly native?: readonly [name: string, factor: number]
   readonly fixed?: true
@@ -52,9 +53,14 @@ function row(name: string, type: KafkaSetting['type'], fallback: string | number
     ...(extra.min === undefined ? {} : { min: extra.min }),
     ...(extra.max === undefined ? {} : { max: extra.max }),
     ...(extra.values === undefined ? {} : { values: extra.values }),
+    ...(extra.pattern === undefined ? {} : { pattern: extra.pattern }),
   }
 }
 
+const REPLICAS = {
+  expression: /^(\*|\d+:\d+(\s*,\s*\d+:\d+)*)?$/,
+  words: 'partition:broker, more of them after commas, or *',
+}
 const CODECS = ['uncompressed', 'gzip', 'snappy', 'lz4', 'zstd', 'producer']
 
 /**
@@ -75,7 +81,10 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'int',
     -1,
     '',
-    { min: -1, max: 9, broker: ['compression.gzip.level'] },
+    {
+      pattern: { expression: /^(-1|[1-9])$/, words: 'a whole number 1..9, or -1' },
+      broker: ['compression.gzip.level'],
+    },
     'Level of gzip when the broker compresses; -1 = the library decides.',
   ),
   row(
@@ -139,7 +148,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'list',
     '',
     '',
-    { stored: true },
+    { pattern: REPLICAS, stored: true },
     'Replicas whose fetching is throttled: partition:broker, or *.',
   ),
   row(
@@ -155,7 +164,7 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'list',
     '',
     '',
-    { stored: true },
+    { pattern: REPLICAS, stored: true },
     'Replicas whose serving is throttled: partition:broker, or *.',
   ),
   row(
@@ -283,8 +292,8 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'long',
     -1,
     'bytes',
-    { min: -1, broker: ['log.retention.bytes'], native: ['max_log_bytes', 1] },
-    'Bytes of a partition above which its oldest segments go; -1 = no limit.',
+    { broker: ['log.retention.bytes'], native: ['max_log_bytes', 1] },
+    'Bytes of a partition above which its oldest segments go; below 0 = no limit.',
   ),
   row(
     'retention.ms',

@@ -42,13 +42,14 @@ function invalid(key: string, value: string, reason: string): MoonMQError {
  */
 export function alterTopicConfig(image: MetadataImage, plan: AlterConfigPlan): MetadataChange<readonly string[]> {
   const topic = image.topics.get(plan.name)
+  const inForce = (name: string, values: Values) => resolveTopicSetting(known(name), values, plan.broker).value
+  // As Kafka, which looks at the values before it looks for the topic.
+  const values = changed(topic?.config ?? new Map(), plan, { check: checkTopicSetting, setting: topicSetting, inForce })
   if (topic === undefined) {
-    // As Kafka, which looks at the values first.
-    for (const { name, operation, value } of plan.changes) if (operation === 'set') checkTopicSetting(name, value)
+    checkTopicConfig(plan.name, values, plan.broker)
     throw new MoonMQError('TOPIC_MISSING', { topic: plan.name })
   }
-  const inForce = (name: string, values: Values) => resolveTopicSetting(known(name), values, plan.broker).value
-  const after = withFixed(topic, changed(topic.config, plan, { check: checkTopicSetting, setting: topicSetting, inForce }))
+  const after = withFixed(topic, values)
   checkTopicConfig(plan.name, after, plan.broker)
   return recorded(image, 'topic', plan.name, topic.config, after)
 }

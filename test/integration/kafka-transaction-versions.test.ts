@@ -39,10 +39,10 @@ async function add(kafka: RawKafka, owner: Owner, partitions: readonly number[],
   )
 }
 
-async function verify(kafka: RawKafka, owner: Owner, partition: number): Promise<number | undefined> {
-  const topics = [{ name: 't', partitions: [partition] }]
+async function verify(kafka: RawKafka, owner: Owner, ...partitions: number[]): Promise<number[]> {
+  const topics = [{ name: 't', partitions }]
   const answer = await kafka.request('AddPartitionsToTxn', 4, { transactions: [{ ...owner, verifyOnly: true, topics }] })
-  return answer.resultsByTransaction[0]?.topicResults[0]?.resultsByPartition[0]?.partitionErrorCode
+  return answer.resultsByTransaction[0]?.topicResults[0]?.resultsByPartition.map((each) => each.partitionErrorCode) ?? []
 }
 
 async function produce(kafka: RawKafka, owner: Owner, sequence: number, version: number): Promise<number | undefined> {
@@ -129,10 +129,12 @@ describe('transactions by version', () => {
     const owner = await begin(kafka, 'tx')
     assert.deepEqual([await produce(kafka, owner, 0, 10), await produce(kafka, owner, 0, 11)], [48, 120])
     assert.deepEqual([await commitOffset(kafka, owner, 3), await commitOffset(kafka, owner, 4)], [48, 120])
-    assert.equal(await verify(kafka, owner, 0), 120)
+    assert.deepEqual(await verify(kafka, owner, 0), [120])
     assert.deepEqual(await add(kafka, owner, [0, 9], 4), [55, 3])
     assert.deepEqual(await add(kafka, owner, [0], 5), [0])
-    assert.equal(await verify(kafka, owner, 0), 0)
+    assert.deepEqual(await verify(kafka, owner, 0), [0])
+    // As in Kafka 4.4, which takes these versions from any client.
+    assert.deepEqual(await verify(kafka, owner, 0, 7), [55, 3])
     assert.equal(await produce(kafka, { ...owner, producerEpoch: 5 }, 0, 10), 47)
     assert.equal(await produce(kafka, { ...owner, producerId: owner.producerId + 1 }, 0, 10), 49)
     // A member that the group does not know.
@@ -148,6 +150,24 @@ describe('transactions by version', () => {
       })
       assert.equal(refused.errorCode, 50)
     }
+  })
+
+  it('an offset that waits for the end of its transaction is deleted like any other, and does not come back', async () => {
+    await using broker = await startTestBroker()
+    using kafka = await RawKafka.connect(broker.address)
+    await createTopic(kafka, 't', 1, {})
+    const owner = await begin(kafka, 'tx', 5)
+    assert.equal(await commitOffset(kafka, owner, 5), 0)
+    assert.deepEqual(await offset(kafka, true), [88, -1])
+    const topics = [{ name: 't', partitions: [{ partitionIndex: 0 }] }]
+    const deleted = await kafka.request('OffsetDelete', 0, { groupId: 'g', topics })
+    assert.deepEqual([deleted.errorCode, deleted.topics[0]?.partitions[0]?.errorCode], [0, 0])
+    assert.deepEqual(await offset(kafka, true), [0, -1])
+    assert.equal((await kafka.request('EndTxn', 5, { ...owner, committed: true })).errorCode, 0)
+    // Answered when the markers are written.
+    const next = await begin(kafka, 'tx', 5)
+    assert.equal(next.producerEpoch, 2)
+    assert.deepEqual(await offset(kafka, true), [0, -1])
   })
 
   it('are listed, described and ended in one partition', async () => {

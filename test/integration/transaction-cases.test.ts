@@ -98,6 +98,26 @@ describe('O7: the producer dies with a transaction open', () => {
   })
 })
 
+describe('an offset that waits for the end of its transaction', () => {
+  it('stays deleted after a power cut and the commit of the transaction', async () => {
+    const running = await diskBroker(emptyDisk())
+    await createTopic(running.broker, 't', 1)
+    const producer = await TestProducer.begin(running.broker, 'tx', 'plain')
+    await producer.commitOffset('g', 't', 0, 5)
+    const deleted = { group: 'g', offsets: [{ topic: 't', partition: 0 }] }
+    assert.deepEqual(await running.broker.groups.deleteOffsets(contextOf(), deleted), [null])
+    const survivor = running.disk.powerCut(new SeededRandom(1))
+    await running.close().catch(() => {
+      // Its disk is gone.
+    })
+    const { broker, close } = await diskBroker(survivor)
+    await broker.transactions.end(contextOf(), producer.owner, true, false)
+    await whenSettled(broker)
+    assert.equal(await offsetOf(broker, 'g', 't', 0), null)
+    await close()
+  })
+})
+
 describe('O8: late messages of a transaction that is over', () => {
   it('an end of the transaction before neither commits nor aborts the next one', async () => {
     const running = await diskBroker(emptyDisk())

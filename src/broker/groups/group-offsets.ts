@@ -1,10 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import type { TopicPartition } from '../../core/types.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
-import type { OffsetEntry, StoredOffset } from '../offsets/offset-store.ts'
+import type { StoredOffset } from '../offsets/offset-store.ts'
 import type { CommitOffsets, CommittedOffset, GroupPort } from '../ports.ts'
 import type { ProducerIdentity } from '../txn-ports.ts'
 import type { GroupEntry } from './group-entry.ts'
@@ -146,13 +147,15 @@ export class GroupOffsets {
     if (machine.kind === 'share') throw new MoonMQError('GROUP_KIND', { group, kind: 'consumer' })
     if (!machine.isVacant && machine.protocolType !== 'consumer') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
     const subscribed = machine.subscribedTopics()
-    const gone: OffsetEntry[] = []
+    const gone: TopicPartition[] = []
     const outcomes = offsets.map(({ topic, partition }, at) => {
       const refusal = missing[at] ?? null
       if (refusal !== null) return refusal
       if (subscribed === null || subscribed.has(topic)) return new MoonMQError('GROUP_SUBSCRIBED_TO_TOPIC', { group, topic })
-      const value = entry.offsets.get(topic, partition)
-      if (value !== undefined) gone.push({ topic, partition, value })
+      // One that waits for the end of a transaction goes as well, and does not come back with that.
+      if (entry.offsets.get(topic, partition) !== undefined || shard.pending.isPending(group, topic, partition)) {
+        gone.push({ topic, partition })
+      }
       return null
     })
     // As on Kafka, the group is there until the next look for expired offsets, for who deletes its offsets and then the group.

@@ -3,6 +3,7 @@ import type { Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { Random } from '../../core/random.ts'
+import type { TopicPartition } from '../../core/types.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
@@ -195,7 +196,7 @@ export class GroupShard {
    * Tombstones for these offsets; a group of which nothing is left goes too, unless the next look for expired offsets may find it. Never
    * throws: a failed shard finds them again.
    */
-  deleteOffsets(entry: GroupEntry, offsets: readonly OffsetEntry[], reason: string, { keepsGroup = false } = {}): void {
+  deleteOffsets(entry: GroupEntry, offsets: readonly TopicPartition[], reason: string, { keepsGroup = false } = {}): void {
     try {
       this.#bury(entry, offsets)
       if (offsets.length > 0) {
@@ -210,7 +211,7 @@ export class GroupShard {
     }
   }
 
-  #bury(entry: GroupEntry, offsets: readonly OffsetEntry[]): void {
+  #bury(entry: GroupEntry, offsets: readonly TopicPartition[]): void {
     const timestampMs = this.#deps.clock.nowMs()
     for (let from = 0; from < offsets.length; from += TOMBSTONES_PER_BATCH) {
       const part = offsets.slice(from, from + TOMBSTONES_PER_BATCH)

@@ -98,6 +98,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
       markers: this.#markers,
       failpoint,
       recordVersion: () => (deps.level() >= 1 ? (1 as const) : (0 as const)),
+      goesOnAfterAbort: () => deps.level() >= 2,
       counted: (event: keyof typeof counters) => counters[event].add(),
     }
     this.#shards = Array.from({ length: stateTopic.partitionCount }, (_, partition) => new TxnShard(shardDeps, partition))
@@ -216,10 +217,18 @@ export class TransactionCoordinator implements TransactionPort, Resource {
     if (!twoPhaseCommit && (request.timeoutMs <= 0 || request.timeoutMs > maxTimeoutMs)) {
       throw new MoonMQError('TRANSACTION_TIMEOUT_INVALID', { timeoutMs: request.timeoutMs, max: maxTimeoutMs })
     }
+    if (keepPrepared) this.#checkTagged('InitProducerId')
     const timeoutMs = twoPhaseCommit ? TWO_PHASE_TIMEOUT_MS : request.timeoutMs
-    return await this.#settle(transactionalId, (txn, freshId) =>
-      initProducer(txn, { timeoutMs, expected, keepPrepared, freshId }, this.#deps.clock.nowMs()),
-    )
+    return await this.#settle(transactionalId, (txn, freshId) => {
+      const goesOnAfterAbort = this.#deps.level() >= 2
+      return initProducer(txn, { timeoutMs, expected, keepPrepared, freshId, goesOnAfterAbort }, this.#deps.clock.nowMs())
+    })
+  }
+
+  /** What the records of `transaction.version` 0 have no room for is refused. Throws UNSUPPORTED_VERSION. */
+  #checkTagged(api: string): void {
+    if (this.#deps.level() >= 1) return
+    throw new MoonMQError('UNSUPPORTED_VERSION', { api, version: 'that needs transaction.version 1', supported: 'earlier ones' })
   }
 
   async addPartitions(_context: RequestContext, owner: TransactionOwner, partitions: readonly TopicPartition[]): Promise<void> {
@@ -263,6 +272,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
 
   async end(_context: RequestContext, owner: TransactionOwner, commit: boolean, bumpsEpoch: boolean): Promise<ProducerIdentity> {
     const { transactionalId, producerId, producerEpoch } = owner
+    if (bumpsEpoch) this.#checkTagged('EndTxn')
     const clientVersion = bumpsEpoch ? 2 : 0
     return await this.#settle(transactionalId, (txn, freshId) =>
       endTransaction(txn, { producerId, producerEpoch, commit, clientVersion, freshId }, this.#deps.clock.nowMs()),
@@ -293,7 +303,10 @@ export class TransactionCoordinator implements TransactionPort, Resource {
     // Nothing is appended before it is known, whatever happens, which partitions the end must reach.
     if (part === true) return entry === undefined ? undefined : shard.whenDurable(entry)
     if (part === false && support !== 'add') throw notAdded(admission, support)
-    if (part === false) return this.#add(admission, [admission], 2)
+    if (part === false) {
+      this.#checkTagged('Produce or TxnOffsetCommit')
+      return this.#add(admission, [admission], 2)
+    }
     return this.#whenEnded(shard, id, this.#deps.clock.monotonicMs() + CONCURRENT_WAIT_MS)
   }
 

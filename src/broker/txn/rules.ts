@@ -8,6 +8,7 @@ import {
   isEnding,
   isExhausted,
   isKept,
+  isKeptBack,
   NO_EPOCH,
   NO_ID,
   NO_PARTITIONS,
@@ -46,6 +47,8 @@ export interface Init {
   readonly keepPrepared: boolean
   /** A fresh id, where the step before asked for one. */
   readonly freshId: number | null
+  /** See `fence`. */
+  readonly goesOnAfterAbort: boolean
 }
 
 export interface InitAnswer extends ProducerIdentity {
@@ -65,7 +68,7 @@ export function initProducer(txn: Transaction | undefined, init: Init, nowMs: nu
   if (isEnding(txn)) return CONCURRENT
   if (txn.state !== 'Ongoing') return begin(txn, init, nowMs)
   if (init.keepPrepared) return keep(txn, init, nowMs)
-  return { kind: 'fence', next: fence(txn, nowMs) }
+  return { kind: 'fence', next: fence(txn, init, nowMs) }
 }
 
 function first({ timeoutMs, freshId }: Init, nowMs: number): Step<InitAnswer> {
@@ -95,9 +98,10 @@ function begun(next: Transaction): Step<InitAnswer> {
 function begin(txn: Transaction, { timeoutMs, expected, freshId }: Init, nowMs: number): Step<InitAnswer> {
   const cleared = { ...txn, state: 'Empty', timeoutMs, partitions: NO_PARTITIONS, startedAtMs: -1, updatedAtMs: nowMs } as const
   const epoch = txn.producerEpoch
-  if (isExhausted(epoch) && (expected === null || expected.producerEpoch === epoch)) {
+  const isLastOfAbort = isKeptBack(epoch) && expected?.producerEpoch === txn.lastProducerEpoch
+  if (isExhausted(epoch) && (expected === null || expected.producerEpoch === epoch || isLastOfAbort)) {
     if (freshId === null) return NEEDS_ID
-    const lastProducerEpoch = expected === null ? NO_EPOCH : epoch
+    const lastProducerEpoch = expected?.producerEpoch ?? NO_EPOCH
     return begun({ ...cleared, producerId: freshId, producerEpoch: 0, previousProducerId: txn.producerId, lastProducerEpoch })
   }
   if (expected === null) return begun({ ...cleared, producerEpoch: epoch + 1, lastProducerEpoch: NO_EPOCH })
@@ -120,9 +124,13 @@ function keep(txn: Transaction, { timeoutMs, freshId }: Init, nowMs: number): St
   return { kind: 'done', next, answer: { ...identity, kept: { producerId: txn.producerId, producerEpoch: txn.producerEpoch } } }
 }
 
-/** The open transaction is aborted under an epoch that no client has, so that nothing late of its own can follow. */
-export function fence(txn: Transaction, nowMs: number): Transaction {
-  return { ...prepared(txn, false, 2, nowMs), lastProducerEpoch: NO_EPOCH }
+/**
+ * The open transaction is aborted under an epoch that no client has, so that nothing late of its own can follow. With
+ * `transaction.version` 2 whoever had it may ask for that epoch and go on; before, it is fenced for good.
+ */
+export function fence(txn: Transaction, { goesOnAfterAbort }: Pick<Init, 'goesOnAfterAbort'>, nowMs: number): Transaction {
+  const next = prepared(txn, false, 2, nowMs)
+  return goesOnAfterAbort ? next : { ...next, lastProducerEpoch: NO_EPOCH }
 }
 
 /** The identity that follows when the end under way is over: its client knows it already. */

@@ -54,6 +54,11 @@ export function isExhausted(epoch: number): boolean {
   return epoch >= LAST_CLIENT_EPOCH
 }
 
+/** No client is ever given this one. */
+export function isKeptBack(epoch: number): boolean {
+  return epoch > LAST_CLIENT_EPOCH
+}
+
 export function bumped(epoch: number): number {
   return Math.min(epoch + 1, MAX_EPOCH)
 }

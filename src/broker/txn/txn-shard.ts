@@ -13,6 +13,8 @@ export interface TxnShardDeps extends CoordinatorShardDeps {
   readonly failpoint: Failpoint
   /** Version of the record that is written. */
   readonly recordVersion: () => 0 | 1
+  /** Whether a producer goes on after the broker has aborted its transaction. */
+  readonly goesOnAfterAbort: () => boolean
   readonly counted: (event: 'committed' | 'aborted' | 'timedOut') => void
 }
 
@@ -147,7 +149,7 @@ export class TxnShard {
       return
     }
     try {
-      this.change(entry.id, fence(txn, clock.nowMs()))
+      this.change(entry.id, fence(txn, { goesOnAfterAbort: this.#deps.goesOnAfterAbort() }, clock.nowMs()))
     } catch (error) {
       // The shard has failed; it finds the transaction again when it loads.
       log.warn('transaction.not_aborted', `transaction "${entry.id}" stays open for now: ${asMoonMQError(error).message}`)

@@ -26,13 +26,16 @@ export const addPartitionsToTxn = api<AddPartitionsToTxnRequest, AddPartitionsTo
   async handle(call, request) {
     if (call.version < BATCHED_SINCE) {
       const owner = ownerBefore(request)
-      const outcomes = await added(call, owner, partitionsOf(request.v3AndBelowTopics))
+      const partitions = partitionsOf(request.v3AndBelowTopics)
+      const outcomes = missingOf(call, partitions) ?? (await added(call, owner, partitions))
       return { throttleTimeMs: 0, resultsByTopicV3AndBelow: results(call.version, request.v3AndBelowTopics, outcomes) }
     }
     const resultsByTransaction = await inTurns(call.clock, request.transactions, async (owner) => {
       const { transactionalId, topics, verifyOnly } = owner
       const partitions = partitionsOf(topics)
-      const outcomes = verifyOnly ? call.broker.transactions.verifyPartitions(owner, partitions) : await added(call, owner, partitions)
+      const outcomes =
+        missingOf(call, partitions) ??
+        (verifyOnly ? call.broker.transactions.verifyPartitions(owner, partitions) : await added(call, owner, partitions))
       return { transactionalId, topicResults: results(call.version, topics, outcomes) }
     })
     return { throttleTimeMs: 0, errorCode: 0, resultsByTransaction }
@@ -59,18 +62,23 @@ function all(topics: Topics, error: MoonMQError): MoonMQError[] {
   return partitionsOf(topics).map(() => error)
 }
 
-async function added(call: KafkaCall, owner: TransactionOwner, partitions: readonly TopicPartition[]): Promise<Outcomes> {
+/** One that is not there keeps the others from being looked at. Null when all are there. */
+function missingOf(call: KafkaCall, partitions: readonly TopicPartition[]): Outcomes | null {
   const missing = partitions.map(({ topic, partition }) =>
     call.broker.topics.find(topic)?.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null,
   )
-  if (missing.some((error) => error !== null)) return missing.map((error) => error ?? new MoonMQError('OPERATION_NOT_ATTEMPTED'))
+  if (missing.every((error) => error === null)) return null
+  return missing.map((error) => error ?? new MoonMQError('OPERATION_NOT_ATTEMPTED'))
+}
+
+async function added(call: KafkaCall, owner: TransactionOwner, partitions: readonly TopicPartition[]): Promise<Outcomes> {
   try {
     await call.broker.transactions.addPartitions(call.context, owner, partitions)
-    return missing
+    return partitions.map(() => null)
   } catch (error) {
     const refusal = asMoonMQError(error)
     if (refusal.code === 'INTERNAL') throw refusal
-    return missing.map(() => refusal)
+    return partitions.map(() => refusal)
   }
 }
 

@@ -46,6 +46,15 @@ test('a bad value is refused with key, value and range', () => {
   refused(() => checkTopicSetting('min.cleanable.dirty.ratio', '1.1'), '0..1')
 })
 
+test('what Kafka takes and refuses is taken and refused', () => {
+  const replicas = 'leader.replication.throttled.replicas'
+  for (const good of ['', '*', '0:1', '0:1, 12:0']) assert.equal(checkTopicSetting(replicas, good), good)
+  for (const bad of ['1', '0:1,', '0:x', '*,0:1']) refused(() => checkTopicSetting(replicas, bad), 'partition:broker')
+  for (const good of ['-1', '1', '9']) assert.equal(checkTopicSetting('compression.gzip.level', good), good)
+  for (const bad of ['-2', '0', '10']) refused(() => checkTopicSetting('compression.gzip.level', bad), '1..9, or -1')
+  for (const good of ['-2', '-1', '0']) assert.equal(checkTopicSetting('retention.bytes', good), good)
+})
+
 test('an unknown name is refused naming the nearest one', () => {
   refused(() => checkTopicSetting('retention.sm', '1'), 'retention.ms')
   refused(() => checkBrokerSetting('num.partition', '1'), 'num.partitions')

@@ -82,6 +82,9 @@ describe('IncrementalAlterConfigs', () => {
     const { one } = await setup()
     const cases: readonly [expected: number, type: number, name: string, ops: readonly Op[]][] = [
       [3, TOPIC, 'missing', [['retention.ms', SET, '1']]],
+      // Values are looked at before the topic is looked for.
+      [40, TOPIC, 'missing', [['retention.ms', APPEND, '1']]],
+      [40, TOPIC, 'missing', [['cleanup.policy', APPEND, 'wild']]],
       [17, TOPIC, 'a/b', [['retention.ms', SET, '1']]],
       [42, TOPIC, '', [['retention.ms', SET, '1']]],
       [

@@ -26,7 +26,7 @@ function answer<T>(step: Step<T>): T {
 }
 
 function init(txn: Transaction | undefined, options: Partial<Parameters<typeof initProducer>[1]> = {}) {
-  return initProducer(txn, { timeoutMs: 1000, expected: null, keepPrepared: false, freshId: null, ...options }, 10)
+  return initProducer(txn, { timeoutMs: 1000, expected: null, keepPrepared: false, freshId: null, goesOnAfterAbort: false, ...options }, 10)
 }
 
 const EMPTY = next(init(undefined, { freshId: 7 }))
@@ -66,6 +66,24 @@ describe('a producer begins', () => {
     assert.throws(() => init(EMPTY, { expected: { producerId: 8, producerEpoch: 0 } }), { code: 'PRODUCER_FENCED' })
   })
 
+  it('that the broker has fenced goes on after the abort where transactions have an epoch each, and not before', () => {
+    const expected = { producerId: 7, producerEpoch: 0 }
+    const aborted = complete(next(init(OPEN, { expected, goesOnAfterAbort: true })), 40)
+    const again = init(aborted, { expected, goesOnAfterAbort: true })
+    assert.deepEqual(answer(again), { producerId: 7, producerEpoch: 1, kept: null })
+    // Its own resend; and who has come since fences it.
+    assert.deepEqual(answer(init(next(again), { expected })), answer(again))
+    assert.throws(() => init(next(init(aborted)), { expected }), { code: 'PRODUCER_FENCED' })
+    assert.throws(() => init(complete(next(init(OPEN, { expected })), 40), { expected }), { code: 'PRODUCER_FENCED' })
+    // Where only the epoch is left that no client gets, another id.
+    const last = { producerId: 7, producerEpoch: 32_766 }
+    const spent = complete(fence(withEpoch(OPEN, 32_766), { goesOnAfterAbort: true }, 40), 50)
+    assert.equal(init(spent, { expected: last }).kind, 'needsId')
+    const rotated = init(spent, { expected: last, freshId: 9 })
+    assert.deepEqual(answer(rotated), { producerId: 9, producerEpoch: 0, kept: null })
+    assert.deepEqual(answer(init(next(rotated), { expected: last })), answer(rotated))
+  })
+
   it('gets another id when the epochs are used up, and the resend of that is known', () => {
     const last = withEpoch(EMPTY, 32_766)
     const expected = { producerId: 7, producerEpoch: 32_766 }
@@ -74,7 +92,7 @@ describe('a producer begins', () => {
     assert.deepEqual([rotated.producerId, rotated.producerEpoch, rotated.previousProducerId], [9, 0, 7])
     assert.deepEqual(answer(init(rotated, { expected })), { producerId: 9, producerEpoch: 0, kept: null })
     // The epoch that is kept back fences the last user of the id.
-    const fenced = fence(withEpoch(OPEN, 32_766), 40)
+    const fenced = fence(withEpoch(OPEN, 32_766), { goesOnAfterAbort: false }, 40)
     assert.equal(fenced.producerEpoch, 32_767)
     assert.equal(init(complete(fenced, 50)).kind, 'needsId')
   })
