@@ -1,6 +1,7 @@
 import type { MoonMQError } from '../core/errors.ts'
 import type { Uuid } from '../core/uuid.ts'
 import type { RequestContext } from './context.ts'
+import type { GroupMembership, InspectedGroup, JoinAsMember } from './member-ports.ts'
 
 /** What the doors ask of the group coordinator (DESIGN D9). */
 
@@ -105,8 +106,9 @@ export interface GroupListing {
   readonly group: string
   readonly protocolType: string
   readonly state: string
-  /** `classic`, `consumer` or `share`. */
+  /** `classic`, `consumer`, `share` or `native`. */
   readonly kind: string
+  readonly members: number
 }
 
 /** A heartbeat of the consumer protocol. Null: as it was said before. */
@@ -200,6 +202,13 @@ export interface GroupPort {
     context: RequestContext,
     filter: { states: readonly string[]; kinds: readonly string[] },
   ): Promise<{ readonly groups: readonly GroupListing[]; readonly loading: boolean }>
+  /** A group of any kind. Throws GROUP_MISSING. */
+  inspect(context: RequestContext, group: string): Promise<InspectedGroup>
+  /**
+   * Joins for a connection, or again with `former`, what it joined before. Throws GROUP_CONFLICT for a second group or the id of another
+   * connection, INCONSISTENT_GROUP_PROTOCOL where members of another protocol are, TOPIC_MISSING, RATE_LIMITED.
+   */
+  joinMember(context: RequestContext, request: JoinAsMember, former: GroupMembership | null): Promise<GroupMembership>
   delete(context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]>
   /** Which broker coordinates this group; throws COORDINATOR_NOT_AVAILABLE. */
   coordinator(group: string): Promise<number>

@@ -7,10 +7,12 @@ import type { RecordHeader } from '../record/record.ts'
 import type { AbortedTransaction, EpochEnd, LogRead, ProducerEntry, TimestampOffset } from '../storage/types.ts'
 import type { RequestContext } from './context.ts'
 import type { GroupPort } from './group-ports.ts'
+import type { GroupMembership } from './member-ports.ts'
 import type { SharePort } from './share-ports.ts'
 import type { TransactionPort, TransactionSupport } from './txn-ports.ts'
 
 export type * from './group-ports.ts'
+export type * from './member-ports.ts'
 export type * from './share-ports.ts'
 export type * from './txn-ports.ts'
 
@@ -424,6 +426,8 @@ export interface ConsumerOptions {
   readonly isolation: IsolationLevel
   /** Largest key or value that the client can read; larger ones are VALUE_TOO_LARGE_FOR_CLIENT. Absent: no limit. */
   readonly maxPartBytes?: number
+  /** The place in a group of whoever reads, null while there is none: a member is given the partitions that are granted to it alone. */
+  readonly membership?: () => GroupMembership | null
 }
 
 /** Records of one poll. The owner releases it when they were handed on. */

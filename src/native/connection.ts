@@ -144,6 +144,7 @@ export class NativeConnection implements NetHandlers {
     this.#closed = true
     this.#deadlines.close()
     this.#abort.abort()
+    this.#session.close()
     this.#cutter.close()
     this.#waiting = []
     this.#replies.clear()

@@ -1,5 +1,5 @@
 import type { RequestContext } from '../broker/context.ts'
-import type { RecordConsumer, RecordPorts } from '../broker/ports.ts'
+import type { GroupMembership, RecordConsumer, RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import { encodeFrame } from '../wire/frame.ts'
 import type { Message } from '../wire/messages.ts'
@@ -18,6 +18,8 @@ export class Session {
   context: RequestContext
   /** Made by the first FETCH: its group and isolation level hold for the connection. */
   consumer: RecordConsumer | null = null
+  /** Made by JOIN_GROUP, and kept when it has lapsed: what the connection reads is refused until it joins again or leaves. */
+  membership: GroupMembership | null = null
   readonly #loggedIn: () => void
 
   constructor(context: RequestContext, loggedIn: () => void) {
@@ -33,6 +35,11 @@ export class Session {
   identify(clientId: string, features: number): void {
     this.context = { ...this.context, clientId }
     this.features = features
+  }
+
+  /** The connection is gone. */
+  close(): void {
+    this.membership?.close()
   }
 
   login(principal: string): void {

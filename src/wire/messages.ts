@@ -31,7 +31,7 @@ const isIdempotent = (fields: Readonly<Record<string, unknown>>) => (Number(fiel
 const asksTime = (fields: Readonly<Record<string, unknown>>) => fields['mode'] === LIST_OFFSETS_TIME
 const hasError = (fields: Readonly<Record<string, unknown>>) => fields['code'] !== 0
 const partitions = list(partition, { max: MAX_COUNT.partitions })
-const assignment = list(struct({ topic, partitions }), { max: MAX_COUNT.topics })
+const assignment = list(struct({ topic, partitions: list(partition, { max: MAX_COUNT.extendedPartitions }) }), { max: MAX_COUNT.topics })
 const ack = struct({ partition, offset: u64 })
 const topicOffset = struct({ topic, partition, offset: u64 })
 

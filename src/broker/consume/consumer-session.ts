@@ -5,7 +5,16 @@ import type { IsolationLevel } from '../../core/types.ts'
 import type { Uuid } from '../../core/uuid.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { CommitOffsets, ConsumerOptions, ConsumerRound, DeliveredRecord, GroupPort, RecordConsumer } from '../ports.ts'
+import type {
+  CommitOffsets,
+  ConsumerOptions,
+  ConsumerRound,
+  DeliveredRecord,
+  GroupMembership,
+  GroupPort,
+  MemberRound,
+  RecordConsumer,
+} from '../ports.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
 import { type DecodeDeps, type Decoded, decodeRecords } from './decode.ts'
 
@@ -15,6 +24,8 @@ const MOST_READ_BYTES = 1024 * 1024
 
 interface Position {
   readonly topicId: Uuid
+  /** The grant to the member under which it was found; null outside of membership. */
+  readonly grant: number | null
   offset: number
   /** A record too large for the client was reported in the log already. */
   reportedOffset: number
@@ -61,12 +72,14 @@ export class ConsumerSession implements RecordConsumer {
   readonly #polls = new Serial()
   /** Which partition the next round begins with, so that a small budget reaches all of them in turn. */
   #turn = 0
+  readonly #membership: () => GroupMembership | null
 
   constructor(deps: ConsumerDeps, context: RequestContext, options: ConsumerOptions) {
     this.#deps = deps
     this.#context = context
     this.group = options.group
     this.isolation = options.isolation
+    this.#membership = options.membership ?? (() => null)
     this.#maxPartBytes = options.maxPartBytes ?? Number.POSITIVE_INFINITY
   }
 
@@ -95,8 +108,18 @@ export class ConsumerSession implements RecordConsumer {
   }
 
   async #poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
-    const readable = this.#readable()
-    await this.#findPositions(readable)
+    const granted = this.#membership()?.beginRound() ?? null
+    try {
+      return await this.#pollGranted(granted, maxRecords, maxBytes)
+    } catch (error) {
+      granted?.end()
+      throw error
+    }
+  }
+
+  async #pollGranted(granted: MemberRound | null, maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
+    const readable = this.#readable(granted)
+    await this.#findPositions(readable, granted)
     const state: RoundState = { records: [], releases: [], taken: [], maxRecords, maxBytes, bytes: 0, refusal: null }
     try {
       await this.#readRound(readable, state)
@@ -117,12 +140,16 @@ export class ConsumerSession implements RecordConsumer {
         if (released) return
         released = true
         for (const release of state.releases) release()
+        granted?.end()
       },
     }
   }
 
-  /** Partitions of the set that have a log, in a stable order. A topic that is gone is skipped and forgotten. */
-  #readable(): ServedPartition[] {
+  /**
+   * Partitions of the set that have a log, in a stable order; of a member, those that are granted to it. A topic that is gone is skipped and
+   * forgotten, and so is a position that was found under another grant: somebody else has read on from there.
+   */
+  #readable(granted: MemberRound | null): ServedPartition[] {
     const readable: ServedPartition[] = []
     for (const name of this.#topics) {
       const topic = this.#deps.partitions.topic(name)
@@ -130,7 +157,15 @@ export class ConsumerSession implements RecordConsumer {
         this.#positions.delete(name)
         continue
       }
-      for (const partition of topic.partitions) if (partition.log !== undefined) readable.push(partition)
+      const grants = granted?.partitionsOf(name)
+      const positions = this.#positions.get(name)
+      for (const served of topic.partitions) {
+        const { partition } = served
+        const position = positions?.[partition]
+        if (grants !== undefined && position !== undefined && position.grant !== (grants.get(partition) ?? null))
+          delete positions?.[partition]
+        if (served.log !== undefined && grants?.has(partition) !== false) readable.push(served)
+      }
     }
     return readable
   }
@@ -142,7 +177,7 @@ export class ConsumerSession implements RecordConsumer {
   }
 
   /** Asks the group where to begin with partitions that are new here: a topic was added, made again or has grown. */
-  async #findPositions(readable: readonly ServedPartition[]): Promise<void> {
+  async #findPositions(readable: readonly ServedPartition[], granted: MemberRound | null): Promise<void> {
     const unknown = new Map<string, ServedPartition[]>()
     for (const served of readable) {
       if (this.#positionOf(served) !== undefined) continue
@@ -157,12 +192,13 @@ export class ConsumerSession implements RecordConsumer {
     for (const list of unknown.values()) {
       for (const served of list) {
         const { name, id } = served.topic
+        const grant = granted?.partitionsOf(name).get(served.partition) ?? null
         let positions = this.#positions.get(name)
         if (positions === undefined) {
           positions = []
           this.#positions.set(name, positions)
         }
-        positions[served.partition] = { topicId: id, offset: offsets.get(`${name}-${served.partition}`) ?? 0, reportedOffset: -1 }
+        positions[served.partition] = { topicId: id, grant, offset: offsets.get(`${name}-${served.partition}`) ?? 0, reportedOffset: -1 }
       }
     }
   }

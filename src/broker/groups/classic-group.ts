@@ -2,7 +2,7 @@ import { MoonMQError } from '../../core/errors.ts'
 import { groupKey, groupValue } from '../offsets/offset-records.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
 import { ClassicMember, MemberTable, NO_TICKET } from './classic-members.ts'
-import { subscriptionOf } from './classic-subscription.ts'
+import { assignedPartitionsOf, subscriptionOf } from './classic-subscription.ts'
 import {
   type ClassicOptions,
   type ClassicState,
@@ -13,7 +13,7 @@ import {
   type MemberSync,
 } from './classic-types.ts'
 import { JoinBarrier } from './join-barrier.ts'
-import type { CommitClaim, GroupEffect, GroupMachine, StoredPair } from './machine.ts'
+import type { CommitClaim, GroupEffect, GroupMachine, MemberView, StoredPair } from './machine.ts'
 
 const NEVER = Number.POSITIVE_INFINITY
 const NOTHING = Buffer.alloc(0)
@@ -132,6 +132,16 @@ export class ClassicGroup implements GroupMachine {
 
   get memberCount(): number {
     return this.#members.size
+  }
+
+  /** What members and their leader said can be read of consumers only; others keep theirs to themselves. */
+  *views(): IterableIterator<MemberView> {
+    const isConsumer = this.protocolType === CONSUMER_PROTOCOL
+    for (const { memberId, instanceId, clientId, clientHost, protocols, assignment } of this.members()) {
+      const said = isConsumer ? subscriptionOf(protocols[0]?.metadata ?? NOTHING) : null
+      const assigned = isConsumer ? (assignedPartitionsOf(assignment) ?? []) : []
+      yield { memberId, instanceId, clientId, clientHost, topics: said?.topics ?? [], assigned }
+    }
   }
 
   members(): Iterable<ClassicMember> {

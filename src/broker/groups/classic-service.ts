@@ -53,7 +53,9 @@ export class ClassicService {
 
   #joinOf(context: RequestContext, shard: GroupShard, entry: GroupEntry, request: JoinGroup): Promise<JoinedGroup> {
     const { machine, group } = entry
-    if (!(machine instanceof ConsumerGroup)) return this.#parkJoin(context, shard, entry, request)
+    if (machine instanceof ClassicGroup || !(machine instanceof ConsumerGroup || machine.isVacant)) {
+      return this.#parkJoin(context, shard, entry, request)
+    }
     if (machine.isVacant) {
       shard.replace(entry, new ClassicGroup(group, this.#options))
       return this.#parkJoin(context, shard, entry, request)

@@ -42,6 +42,14 @@ export function assignedPartitionsOf(assignment: Buffer): readonly NamedPartitio
   })
 }
 
+/** A subscription of version 0. */
+export function encodeSubscription(topics: readonly string[]): Buffer {
+  const writer = new ByteWriter(256)
+  writer.int16(0)
+  dataCodec('ConsumerProtocolSubscription', 0).encode(writer, { topics, userData: null })
+  return writer.toBuffer()
+}
+
 /** `version`: that of the member's subscription. */
 export function encodeAssignment(version: number, assignedPartitions: readonly NamedPartitions[]): Buffer {
   const known = Math.min(Math.max(version, 0), LATEST)

@@ -1,9 +1,10 @@
 import type { Clock } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
+import type { MetadataImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { GroupDescription, GroupListing } from '../ports.ts'
-import { describeGroup, describeMissing, listGroup } from './describe.ts'
+import type { GroupDescription, GroupListing, InspectedGroup } from '../ports.ts'
+import { describeGroup, describeMissing, inspectGroup, listGroup } from './describe.ts'
 import type { GroupTable } from './group-table.ts'
 import type { GroupKindRules } from './machine.ts'
 
@@ -12,8 +13,10 @@ export class GroupAdmin {
   readonly #clock: Clock
   readonly #table: GroupTable
   readonly #kinds: readonly GroupKindRules[]
+  readonly #image: () => MetadataImage
 
-  constructor(deps: { clock: Clock; table: GroupTable; kinds: readonly GroupKindRules[] }) {
+  constructor(deps: { clock: Clock; table: GroupTable; kinds: readonly GroupKindRules[]; image: () => MetadataImage }) {
+    this.#image = deps.image
     this.#clock = deps.clock
     this.#kinds = deps.kinds
     this.#table = deps.table
@@ -23,7 +26,8 @@ export class GroupAdmin {
     return await inTurns(this.#clock, groups, (group) => {
       try {
         const entry = this.#table.ready(group, true).groups.get(group)
-        return entry === undefined ? describeMissing(group, new MoonMQError('GROUP_MISSING', { group })) : describeGroup(entry.machine)
+        if (entry === undefined) return describeMissing(group, new MoonMQError('GROUP_MISSING', { group }))
+        return describeGroup(entry.machine, this.#image())
       } catch (error) {
         return describeMissing(group, asMoonMQError(error))
       }
@@ -46,6 +50,15 @@ export class GroupAdmin {
       }
     }
     return { groups, loading: this.#table.shards.some((shard) => shard.state === 'idle' || shard.state === 'loading') }
+  }
+
+  async inspect(_context: RequestContext, group: string): Promise<InspectedGroup> {
+    const shard = this.#table.ready(group, true)
+    const entry = shard.groups.get(group)
+    if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
+    // Nobody is shown an offset that a power cut can take back.
+    await shard.whenDurable(entry)
+    return inspectGroup(entry, this.#image())
   }
 
   async delete(_context: RequestContext, groups: readonly string[]): Promise<readonly (MoonMQError | null)[]> {

@@ -27,10 +27,10 @@ export class GroupOffsets {
     this.#options = options
   }
 
-  async commit(_context: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]> {
+  async commit({ protocol }: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]> {
     try {
       const shard = await this.#table.writable(request.group, true)
-      const entry = this.#committer(shard, request)
+      const entry = this.#committer(shard, request, protocol === 'native')
       const outcomes = this.#store(shard, entry, request, null)
       if (request.durable) await shard.whenDurable(entry)
       return outcomes
@@ -46,7 +46,7 @@ export class GroupOffsets {
    * promise is waited for and asked again. Always durable when it resolves.
    */
   async commitPending(
-    _context: RequestContext,
+    { protocol }: RequestContext,
     producer: ProducerIdentity,
     request: CommitOffsets,
     admit: () => Promise<void> | undefined,
@@ -59,7 +59,7 @@ export class GroupOffsets {
           await admitted
           continue
         }
-        const entry = this.#committer(shard, request, true)
+        const entry = this.#committer(shard, request, protocol === 'native', true)
         const outcomes = this.#store(shard, entry, request, producer)
         await shard.whenDurable(entry)
         return outcomes
@@ -72,7 +72,7 @@ export class GroupOffsets {
   }
 
   /** The group that may store what the request says. Throws what refuses it. */
-  #committer(shard: GroupShard, request: CommitOffsets, transactional = false): GroupEntry {
+  #committer(shard: GroupShard, request: CommitOffsets, isNative: boolean, transactional = false): GroupEntry {
     const { group, generation, memberId, instanceId, offsets, understandsEpochs = true } = request
     const entry = shard.groups.get(group)
     if (entry === undefined) {
@@ -84,7 +84,7 @@ export class GroupOffsets {
     }
     // A producer that says nothing of membership is fenced by its own epoch alone.
     if (transactional && generation < 0 && memberId === '' && instanceId === null) return entry
-    const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs }
+    const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs, isNative }
     const refusal = entry.machine.refuseCommit(claim, this.#clock.monotonicMs())
     // What a member has read before a rebalance, its transaction may still commit.
     const isTolerated = transactional && refusal?.code === 'REBALANCE_IN_PROGRESS'

@@ -291,6 +291,9 @@ export class GroupShard {
         })
         this.replace(entry, effect.machine)
         return
+      case 'tell':
+        effect.tell()
+        return
       case 'note':
         this.#deps.log.info('group.note', `group "${entry.group}": ${effect.text}`, { group: entry.group })
         return

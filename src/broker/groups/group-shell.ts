@@ -20,7 +20,10 @@ import type {
   ConsumerHeartbeatAnswer,
   GroupDescription,
   GroupListing,
+  GroupMembership,
   GroupPort,
+  InspectedGroup,
+  JoinAsMember,
   JoinedGroup,
   JoinGroup,
   SyncedGroup,
@@ -39,6 +42,7 @@ import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from './group-options.ts'
 import { GroupTable } from './group-table.ts'
 import { GroupUpkeep } from './group-upkeep.ts'
 import type { GroupKindRules } from './machine.ts'
+import { NativeService } from './native-service.ts'
 
 export interface GroupDeps {
   readonly clock: Clock
@@ -66,6 +70,7 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
   readonly #offsetsTopic: GroupDeps['offsetsTopic']
   readonly #classic: ClassicService
   readonly #consumer: ConsumerService
+  readonly #native: NativeService
   readonly #offsets: GroupOffsets
   readonly #admin: GroupAdmin
   readonly #upkeep: GroupUpkeep
@@ -88,8 +93,9 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     this.#offsetsTopic = deps.offsetsTopic
     this.#classic = new ClassicService({ clock, random, table }, options)
     this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
+    this.#native = new NativeService({ clock, random, table, image })
     this.#offsets = new GroupOffsets({ clock, table, image }, options)
-    this.#admin = new GroupAdmin({ clock, table, kinds })
+    this.#admin = new GroupAdmin({ clock, table, kinds, image })
     this.#upkeep = new GroupUpkeep({ clock, table, metadata }, options)
     this.#unobserve = deps.metrics.observed('moonmq_groups', () => table.groupCount)
   }
@@ -164,6 +170,14 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     filter: { states: readonly string[]; kinds: readonly string[] },
   ): Promise<{ readonly groups: readonly GroupListing[]; readonly loading: boolean }> {
     return this.#admin.list(context, filter)
+  }
+
+  inspect(context: RequestContext, group: string): Promise<InspectedGroup> {
+    return this.#admin.inspect(context, group)
+  }
+
+  joinMember(context: RequestContext, request: JoinAsMember, former: GroupMembership | null): Promise<GroupMembership> {
+    return this.#native.join(context, request, former)
   }
 
   delete(context: RequestContext, groups: readonly string[]): ReturnType<GroupPort['delete']> {

@@ -91,7 +91,8 @@ export class GroupTable {
 
   /**
    * Calls `act` with the machine of the group, and resolves with its answer when all that it stored is durable. A machine that `make`
-   * made joins the table before. Throws GROUP_MISSING, GROUP_KIND for a group of another kind that has members, and what `act` throws:
+   * made joins the table before. Throws GROUP_MISSING, GROUP_KIND for a group of another kind that has members, INCONSISTENT_GROUP_PROTOCOL where one of them is
+   * native, and what `act` throws:
    * then what `act` did before stands.
    */
   async ask<M extends GroupMachine, T>(asked: AskGroup<M>, act: (machine: M, nowMs: number) => T): Promise<T> {
@@ -119,6 +120,9 @@ export class GroupTable {
     if (entry.machine.kind === kind) return entry
     // An id that was given out and not used yet is no member: its owner finds the group that there is when it comes.
     const machine = entry.machine.memberCount === 0 ? make?.() : convert?.(entry.machine, this.#clock.monotonicMs())
+    if ((machine === undefined || machine === null) && (kind === 'native' || entry.machine.kind === 'native')) {
+      throw new MoonMQError('INCONSISTENT_GROUP_PROTOCOL', { group })
+    }
     if (machine === undefined || machine === null) throw new MoonMQError('GROUP_KIND', { group, kind })
     shard.replace(entry, machine)
     return entry

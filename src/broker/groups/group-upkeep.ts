@@ -3,6 +3,7 @@ import type { Metadata, MetadataImage } from '../../metadata/types.ts'
 import { expiredOffsets } from './expiry.ts'
 import type { GroupOptions } from './group-options.ts'
 import type { GroupTable } from './group-table.ts'
+import { NativeGroup } from './native/native-group.ts'
 
 /** What happens to groups by itself: topics go, offsets get old. */
 export class GroupUpkeep {
@@ -25,6 +26,7 @@ export class GroupUpkeep {
 
   #onMetadata(before: MetadataImage, after: MetadataImage): void {
     if (before.topicsById === after.topicsById) return
+    this.#assignAnew()
     for (const [id, topic] of before.topicsById) {
       if (after.topicsById.has(id)) continue
       for (const shard of this.#table.shards) {
@@ -32,6 +34,18 @@ export class GroupUpkeep {
           const gone = entry.offsets.ofTopic(topic.name)
           if (gone.length > 0) shard.deleteOffsets(entry, gone, `topic "${topic.name}" was deleted`)
         }
+      }
+    }
+  }
+
+  /** Native members are given what is new at once. */
+  #assignAnew(): void {
+    const nowMs = this.#clock.monotonicMs()
+    for (const shard of this.#table.shards) {
+      for (const entry of [...shard.groups.values()]) {
+        if (!(entry.machine instanceof NativeGroup) || entry.machine.memberCount === 0) continue
+        entry.machine.topicsChanged(nowMs)
+        shard.settle(entry)
       }
     }
   }

@@ -1,9 +1,11 @@
 import type { MoonMQError } from '../../core/errors.ts'
+import type { Uuid } from '../../core/uuid.ts'
 import type { GroupRecord } from '../offsets/offset-records.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
+import type { NamedPartitions } from './classic-subscription.ts'
 
-/** Which protocol the members of a group speak, in Kafka's words. */
-export type GroupKind = 'classic' | 'consumer' | 'share'
+/** Which protocol the members of a group speak, in Kafka's words; `native` is our own. */
+export type GroupKind = 'classic' | 'consumer' | 'share' | 'native'
 
 /** A record of a group as `__consumer_offsets` holds it; a null value takes the key away. */
 export interface StoredPair {
@@ -20,6 +22,18 @@ export interface CommitClaim {
   readonly offsets: readonly { readonly topic: string; readonly partition: number }[]
   /** False: it comes in a version of the request that knows of generations only. */
   readonly understandsEpochs?: boolean
+  /** It came through the native door. */
+  readonly isNative?: boolean
+}
+
+/** A member as every door can show it. What it has: by topic id, or by name where the machine knows no ids. */
+export interface MemberView {
+  readonly memberId: string
+  readonly instanceId: string | null
+  readonly clientId: string
+  readonly clientHost: string
+  readonly topics: readonly string[]
+  readonly assigned: ReadonlyMap<Uuid, Iterable<number> | ReadonlyMap<number, unknown>> | readonly NamedPartitions[]
 }
 
 /**
@@ -28,6 +42,8 @@ export interface CommitClaim {
  */
 export type GroupEffect =
   | { readonly kind: 'transition'; readonly from: string; readonly to: string; readonly reason: string }
+  /** A member is to be told that there is something new for it: may only send. */
+  | { readonly kind: 'tell'; tell(): void }
   /** Something for the log that changes no state. */
   | { readonly kind: 'note'; readonly text: string }
   /** What `takeRecords` gives is to be appended. */
@@ -66,6 +82,7 @@ export interface GroupMachine {
   refuseFetch?(memberId: string | null, epoch: number): MoonMQError | null
   /** Topics whose offsets stay however old they are; null: all of them. */
   subscribedTopics(): ReadonlySet<string> | null
+  views(): Iterable<MemberView>
   /** The group is gone: whoever still asks starts anew. */
   kill(reason: string): void
 }

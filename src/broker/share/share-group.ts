@@ -1,6 +1,6 @@
 import { MoonMQError } from '../../core/errors.ts'
 import type { Uuid } from '../../core/uuid.ts'
-import type { GroupEffect, GroupMachine, StoredPair } from '../groups/machine.ts'
+import type { GroupEffect, GroupMachine, MemberView, StoredPair } from '../groups/machine.ts'
 import { type MetadataHash, NO_TOPICS } from '../groups/metadata-hash.ts'
 import {
   currentRecord,
@@ -123,6 +123,12 @@ export class ShareGroup implements GroupMachine {
   /** Topics of which the group has positions. */
   topics(): IterableIterator<KnownTopic> {
     return this.#topics.values()
+  }
+
+  *views(): IterableIterator<MemberView> {
+    for (const { memberId, clientId, clientHost, topicNames, assigned } of this.#members.values()) {
+      yield { memberId, instanceId: null, clientId, clientHost, topics: topicNames, assigned }
+    }
   }
 
   // ---- heartbeats -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ export const commit: Handler<'COMMIT'> = {
   },
 }
 
-/** Stores positions for a group outside of membership, durably. Throws the first refusal; those before it are stored. */
+/** Stores positions for a group durably, as its member where the connection is one. Throws the first refusal; those before it are stored. */
 export async function storePositions(
   call: Call,
   group: string,
@@ -27,6 +27,10 @@ export async function storePositions(
     }
     return { topic, partition, value: { offset, leaderEpoch, metadata: '' } }
   })
-  const request = { group, generation: -1, memberId: '', instanceId: null, offsets, durable: true }
+  const { membership } = call.session
+  const member = membership?.group === group ? membership : null
+  if (member?.hasLapsed === true) throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: member.memberId })
+  const claim = { generation: member?.joinEpoch ?? -1, memberId: member?.memberId ?? '', instanceId: null }
+  const request = { group, ...claim, offsets, durable: true }
   for (const error of await call.broker.groups.commit(call.context, request)) if (error !== null) throw error
 }

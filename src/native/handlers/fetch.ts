@@ -32,7 +32,11 @@ function consumerFor(call: Call, topic: string, group: string, isolation: Record
   if (known !== null && (known.group !== group || known.isolation !== isolation)) {
     throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads as group "${known.group}" with ${known.isolation}` })
   }
-  const consumer = known ?? call.broker.records.openConsumer(call.context, { group, isolation, maxPartBytes: MAX.string })
+  if (session.membership !== null && session.membership.group !== group) {
+    throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${session.membership.group}"` })
+  }
+  const membership = () => session.membership
+  const consumer = known ?? call.broker.records.openConsumer(call.context, { group, isolation, maxPartBytes: MAX.string, membership })
   consumer.addTopic(topic)
   session.consumer = consumer
   return consumer

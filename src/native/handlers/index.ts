@@ -3,6 +3,7 @@ import { alterConfig, create, describe, describeConfig, getPositions, list, stor
 import { auth, authScram, authScramFinal } from './auth.ts'
 import { commit } from './commit.ts'
 import { fetch } from './fetch.ts'
+import { deleteGroup, describeGroup, groupHeartbeat, joinGroup, leaveGroup, listGroups } from './groups.ts'
 import { heartbeat } from './heartbeat.ts'
 import { hello } from './hello.ts'
 import { identifyClient } from './identify-client.ts'
@@ -11,7 +12,7 @@ import { produce, produceBatch } from './produce.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
 import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
-import { beginTxn, endTxn, groupHeartbeat, leaveGroup, nack, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
+import { beginTxn, endTxn, nack, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
 
 /** Every request that the native door serves. HEARTBEAT_RESP and GOODBYE have no answer and belong to the connection. */
 export const NATIVE_HANDLERS: readonly AnyHandler[] = [
@@ -45,7 +46,11 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   beginTxn,
   endTxn,
   txnOffsetCommit,
+  nack,
+  joinGroup,
   leaveGroup,
   groupHeartbeat,
-  nack,
+  listGroups,
+  describeGroup,
+  deleteGroup,
 ]

@@ -34,20 +34,6 @@ export const txnOffsetCommit: Handler<'TXN_OFFSET_COMMIT'> = {
   },
 }
 
-export const leaveGroup: Handler<'LEAVE_GROUP'> = {
-  op: 'LEAVE_GROUP',
-  handle(_call, { group, memberId }) {
-    throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: memberId })
-  },
-}
-
-export const groupHeartbeat: Handler<'GROUP_HEARTBEAT'> = {
-  op: 'GROUP_HEARTBEAT',
-  handle(_call, { group, memberId }) {
-    throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: memberId })
-  },
-}
-
 export const nack: Handler<'NACK'> = {
   op: 'NACK',
   handle(call) {

@@ -273,8 +273,6 @@ test('requests that this version does not serve say so by name', async () => {
   }
   deepEqual(await refused(connection.call('SUBSCRIBE', { topic: 't', group: 'g' })), [2, 'SUBSCRIBE'])
   deepEqual(await refused(connection.call('INIT_PRODUCER_ID', {})), [2, 'INIT_PRODUCER_ID'])
-  deepEqual(await refused(connection.call('LIST_GROUPS', {})), [2, 'LIST_GROUPS'])
-  deepEqual(await refused(connection.call('JOIN_GROUP', { group: 'g', memberId: '', topics: ['t'] })), [2, 'JOIN_GROUP'])
 })
 
 test('READ: small batches that inflate to much do not make a large answer', async () => {

@@ -1,5 +1,5 @@
 import { MoonMQError } from '../../../core/errors.ts'
-import type { CommitClaim, GroupEffect, GroupMachine, StoredPair } from '../machine.ts'
+import type { CommitClaim, GroupEffect, GroupMachine, MemberView, StoredPair } from '../machine.ts'
 import { type Holding, listed } from './assignment.ts'
 import { ClassicFace } from './classic-face.ts'
 import { ConsumerCore, type ConsumerState } from './consumer-core.ts'
@@ -48,6 +48,12 @@ export class ConsumerGroup implements GroupMachine {
 
   get isVacant(): boolean {
     return this.core.members.size === 0
+  }
+
+  *views(): IterableIterator<MemberView> {
+    for (const { memberId, instanceId, clientId, clientHost, subscribedTopics, assigned } of this.core.members.all()) {
+      yield { memberId, instanceId, clientId, clientHost, topics: subscribedTopics, assigned }
+    }
   }
 
   // ---- heartbeats -----------------------------------------------------------------------------------------------------------

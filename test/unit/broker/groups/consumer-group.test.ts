@@ -303,7 +303,7 @@ test('a group is full, listed, described and deleted like any other', async () =
   const { context } = new FakeConnection()
   const { coordinator } = harness
   const { groups } = await coordinator.list(context, { states: ['stable'], kinds: ['Consumer'] })
-  assert.deepEqual(groups, [{ group: GROUP, protocolType: 'consumer', state: 'Stable', kind: 'consumer' }])
+  assert.deepEqual(groups, [{ group: GROUP, protocolType: 'consumer', state: 'Stable', kind: 'consumer', members: 1 }])
   assert.equal((await harness.describe()).error?.code, 'GROUP_KIND', 'it is no classic group')
   assert.equal((await harness.describeConsumer('other')).error?.code, 'GROUP_MISSING')
   assert.equal((await harness.describeConsumer()).assignor, 'range')
