@@ -55,6 +55,30 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   ALTER_TOPIC_CONFIG:
     "All or nothing; takes effect at once. `max_segment_size` (bytes), `retention` (seconds), `max_log_bytes` (bytes), `cleaner_interval` (seconds): numbers of at least 1, fractions cut off. `cleanup_policy`: `delete`, `compact` or `compact,delete`. `backend` cannot be changed. Others by Kafka's names. Code 17 for an unknown key or a bad value, 18 for an internal topic.",
   CREATE_PARTITIONS: '`total` is the new count and must grow (code 21).',
+  JOIN_GROUP:
+    "The connection becomes a member of the group; the broker assigns: per topic, ranges over the members in the order of their ids. An empty id: the connection's earlier one, else eight hexadecimal digits of the broker's choice. Joining again says anew what is read and tells what is assigned; another id takes the place of the first. Topics that are missing: code 5. A second group, or one other than FETCH names: 13; an id that another connection has, or a group whose members speak another protocol: 13. 1024 groups with members: 6.",
+  GROUP_ASSIGNMENT:
+    'Topics in byte order, those without a partition for this member too. A partition that its former owner still reads comes later.',
+  LEAVE_GROUP:
+    "The connection's own membership is meant, whatever the id says; code 12 when it is not in the group. It then reads all partitions again.",
+  GROUP_HEARTBEAT:
+    'As LEAVE_GROUP; without one, or a JOIN_GROUP, for 30 s a member is dropped by a sweep every 10 s. Then its FETCH, COMMIT and heartbeats are code 12 until it joins again.',
+  GROUP_LIST: 'Groups of every kind, those that only hold offsets too, by name; cut at the limit of the count.',
+  DESCRIBE_GROUP: 'Code 15 for a group that is not there.',
+  GROUP_DESCRIPTION:
+    'States: `empty`, `preparing_rebalance`, `completing_rebalance` (a partition waits for its former owner to stop), `stable`, `dead`. Members by id, offsets by topic and partition, all cut at the limits of the counts.',
+  DELETE_GROUP: 'Takes the offsets away; durable when answered. Code 16 while there are members, 15 where there is no group.',
+  MEMBER_JOIN:
+    'As JOIN_GROUP, for a member that says itself when it has let go of a partition. Whoever has not let go `rebalanceTimeoutMs` after it was told is dropped.',
+  MEMBER_SYNC: 'What the member still holds; what it does not name is given to its next owner. Counts as a heartbeat.',
+  MEMBER_STATE:
+    'What the member may read, and holds from now on. What it held and does not find here it stops reading, commits, and then syncs without it: until then its commits are taken, afterwards they are code 12.',
+  GROUP_CHANGED: 'With the zero id, at any time: a MEMBER_SYNC will tell something new.',
+  GROUPS: 'Groups of every kind.',
+  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`; `state` in the words of Kafka.',
+  GROUP: 'A group of any kind, in full.',
+  GROUP_DETAILS: 'Members by id, offsets by topic and partition. `end`: the high watermark, −1 where the partition is gone.',
+  DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
   SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
   SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',
   READ: 'Start 0: at offset `value`; 1: earliest; 2: latest (the high watermark, or the last stable offset with isolation 1); 3: first record at or after the time `value`. Waits up to `maxWaitMs` on all partitions at once, until one of them has something. Nothing is committed.',
@@ -74,15 +98,7 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
 }
 
-const SERVED_ELSEWHERE: readonly OpName[] = [
-  'SUBSCRIBE',
-  'INIT_PRODUCER_ID',
-  'JOIN_GROUP',
-  'LIST_GROUPS',
-  'DESCRIBE_GROUP',
-  'DELETE_GROUP',
-  'NACK',
-]
+const SERVED_ELSEWHERE: readonly OpName[] = ['SUBSCRIBE', 'INIT_PRODUCER_ID', 'NACK']
 
 function messages(extension: boolean): string {
   return OPS.filter(([, op]) => op.extension === extension)

@@ -16,13 +16,13 @@ export interface JoinAsMember {
   readonly topics: readonly string[]
   /** For members that say themselves when they have let go of a partition; null: they stop between two rounds. */
   readonly cooperative: CooperativeMember | null
+  /** What the member may read is not what it was told any more. Called in the turn of the change: may only send. */
+  readonly onChange: () => void
 }
 
 export interface CooperativeMember {
   /** Whoever has not let go after this time is dropped. */
   readonly rebalanceTimeoutMs: number
-  /** What the member may read is not what it was told any more. Called in the turn of the change: may only send. */
-  readonly onChange: () => void
 }
 
 /** Partitions that are read and handed on at the moment: nobody else is given them before `end`. */
@@ -35,6 +35,8 @@ export interface MemberRound {
 
 /** A connection's place in a group. Every call but `close` throws GROUP_MEMBER_UNKNOWN once it has lapsed. */
 export interface GroupMembership {
+  /** Not heard of for this long, it lapses. */
+  readonly sessionTimeoutMs: number
   readonly group: string
   readonly memberId: string
   /** Of its joining: what a commit is fenced by. */
@@ -42,8 +44,8 @@ export interface GroupMembership {
   readonly hasLapsed: boolean
   /** The group's now. */
   epoch(): number
-  /** Every topic that it asks for, in byte order, those without partitions for it included. */
-  assignment(): readonly NamedAssignment[]
+  /** Every topic that it asks for, in byte order, those without partitions for it included. What a member is told here it holds. */
+  tellAssignment(): readonly NamedAssignment[]
   beginRound(): MemberRound
   heartbeat(): void
   /** A cooperative member says what it still holds; what it does not name it has let go of. */

@@ -240,6 +240,7 @@ export class NativeConnection implements NetHandlers {
       broker: this.#deps.broker,
       clock: this.#deps.clock,
       options: this.#options,
+      push: this.#push,
     }
     let answer: Answer | Later | Promise<Answer>
     try {
@@ -343,6 +344,11 @@ export class NativeConnection implements NetHandlers {
     }
     this.#deps.instruments.sent(frames.length, bytes)
     this.#socket.send(frames, this.#deadlines.sending())
+  }
+
+  readonly #push = (frame: Buffer): void => {
+    this.#flush()
+    if (!this.#closed && this.#ending === null) this.#send([frame])
   }
 
   #endWith(reason: string, lastWord: Buffer | null): void {

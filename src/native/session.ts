@@ -57,6 +57,8 @@ export interface Call {
   readonly broker: RecordPorts
   readonly clock: Clock
   readonly options: NativeDoorOptions
+  /** Sends a frame that answers nothing, now or later, behind the answers that are ready. */
+  readonly push: (frame: Buffer) => void
 }
 
 /** The frames that answer a request; null = it has no answer. */

@@ -32,6 +32,8 @@ const asksTime = (fields: Readonly<Record<string, unknown>>) => fields['mode'] =
 const hasError = (fields: Readonly<Record<string, unknown>>) => fields['code'] !== 0
 const partitions = list(partition, { max: MAX_COUNT.partitions })
 const assignment = list(struct({ topic, partitions: list(partition, { max: MAX_COUNT.extendedPartitions }) }), { max: MAX_COUNT.topics })
+const partitions0 = list(partition0, { max: MAX_COUNT.extendedPartitions })
+const assignment0 = list(struct({ topic, partitions: partitions0 }), { max: MAX_COUNT.topics })
 const ack = struct({ partition, offset: u64 })
 const topicOffset = struct({ topic, partition, offset: u64 })
 
@@ -182,6 +184,42 @@ export const MESSAGES = {
     unset: list(topic, { max: MAX_COUNT.configEntries }),
   }),
   CONFIG_CHANGED: struct({ names: list(any, { max: MAX_COUNT.groupOffsets }) }),
+
+  // The extension: groups
+  MEMBER_JOIN: struct({
+    group,
+    memberId: member,
+    rebalanceTimeoutMs: u32,
+    topics: list(topic, { min: 1, max: MAX_COUNT.joinTopics }),
+  }),
+  MEMBER_SYNC: struct({ group, held: assignment0 }),
+  MEMBER_STATE: struct({ memberId: any, epoch: i64, sessionTimeoutMs: u32, heartbeatIntervalMs: u32, assignment: assignment0 }),
+  GROUP_CHANGED: struct({ group, epoch: i64 }),
+  GROUPS: empty,
+  GROUP_NAMES: struct({ groups: list(struct({ group: any, kind: any, state: any, members: u32 }), { max: MAX_COUNT.topics }) }),
+  GROUP: struct({ group: any }),
+  GROUP_DETAILS: struct({
+    group: any,
+    kind: any,
+    state: any,
+    epoch: i64,
+    members: list(
+      struct({
+        memberId: any,
+        instanceId: any,
+        clientId: any,
+        clientHost: any,
+        topics: list(topic, { max: MAX_COUNT.topics }),
+        assignment: assignment0,
+      }),
+      { max: MAX_COUNT.topics },
+    ),
+    offsets: list(struct({ topic, partition: partition0, offset: i64, end: i64 }), { max: MAX_COUNT.topics }),
+  }),
+  DELETE_POSITIONS: struct({
+    group: any,
+    offsets: list(struct({ topic, partition: partition0 }), { min: 1, max: MAX_COUNT.extendedPartitions }),
+  }),
 } as const satisfies Record<OpName, { readonly layout: string }>
 
 type FieldOf<F> = F extends Field<infer T> ? T : never

@@ -68,6 +68,11 @@ export const OPCODES = {
   STORE_POSITIONS: extension(0x46, 'OK'),
   DESCRIBE_CONFIG: extension(0x48, 'CONFIG'),
   ALTER_CONFIG: extension(0x49, 'CONFIG_CHANGED'),
+  MEMBER_JOIN: extension(0x56, 'MEMBER_STATE'),
+  MEMBER_SYNC: extension(0x57, 'MEMBER_STATE'),
+  GROUPS: extension(0x58, 'GROUP_NAMES'),
+  GROUP: extension(0x59, 'GROUP_DETAILS'),
+  DELETE_POSITIONS: extension(0x5a, 'OK'),
   WELCOME: server(0x80),
   AUTH_OK: server(0x81),
   PRODUCE_ACK: server(0x82),
@@ -92,6 +97,10 @@ export const OPCODES = {
   POSITIONS: extension(0xc5, ''),
   CONFIG: extension(0xc8, ''),
   CONFIG_CHANGED: extension(0xc9, ''),
+  MEMBER_STATE: extension(0xd6, ''),
+  GROUP_CHANGED: extension(0xd7, ''),
+  GROUP_NAMES: extension(0xd8, ''),
+  GROUP_DETAILS: extension(0xd9, ''),
   ERROR: server(0xfe),
 } as const satisfies Record<string, Opcode>
 

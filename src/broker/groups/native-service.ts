@@ -5,7 +5,7 @@ import type { MetadataImage } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
 import type { GrantedPartitions, GroupMembership, JoinAsMember, MemberRound, NamedAssignment } from '../ports.ts'
 import type { FoundGroup, GroupTable } from './group-table.ts'
-import { NativeGroup } from './native/native-group.ts'
+import { NATIVE_SESSION_MS, NativeGroup } from './native/native-group.ts'
 
 interface ServiceDeps {
   readonly clock: Clock
@@ -32,7 +32,7 @@ export class NativeService {
 
   /** Throws GROUP_CONFLICT, INCONSISTENT_GROUP_PROTOCOL, TOPIC_MISSING, RATE_LIMITED. */
   async join(context: RequestContext, request: JoinAsMember, former: GroupMembership | null): Promise<GroupMembership> {
-    const { group, topics, cooperative } = request
+    const { group, topics, cooperative, onChange } = request
     const known = former instanceof Membership ? former : null
     if (known !== null && known.group !== group && !known.hasLapsed) {
       throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${known.group}" already` })
@@ -43,7 +43,7 @@ export class NativeService {
     const membership = same ?? new Membership(this.#deps, group)
     const memberId = request.memberId !== '' ? request.memberId : (same?.memberId ?? this.#newId(group))
     const { clientId, clientHost } = context
-    const join = { memberId, owner: membership, replaces: same?.memberId ?? null, clientId, clientHost, topics, cooperative }
+    const join = { memberId, owner: membership, replaces: same?.memberId ?? null, clientId, clientHost, topics, cooperative, onChange }
     const { joinEpoch } = await table.ask<NativeGroup, { joinEpoch: number }>(
       { group, kind: 'native', make: () => this.#make(group) },
       (machine, nowMs) => machine.join(join, nowMs),
@@ -95,6 +95,7 @@ export class NativeService {
 /** A connection's place in a group; by its identity it owns the member of its id. */
 class Membership implements GroupMembership {
   readonly group: string
+  readonly sessionTimeoutMs = NATIVE_SESSION_MS
   memberId = ''
   joinEpoch = 0
   readonly #deps: ServiceDeps
@@ -134,8 +135,8 @@ class Membership implements GroupMembership {
     return this.#found().machine.epoch
   }
 
-  assignment(): readonly NamedAssignment[] {
-    return this.#found().machine.assignmentOf(this.memberId)
+  tellAssignment(): readonly NamedAssignment[] {
+    return this.#found().machine.tellAssignment(this.memberId)
   }
 
   beginRound(): MemberRound {

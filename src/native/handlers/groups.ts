@@ -19,12 +19,15 @@ const STATES: Readonly<Record<string, string>> = {
 export const joinGroup: Handler<'JOIN_GROUP'> = {
   op: 'JOIN_GROUP',
   async handle(call, { group, memberId, topics }) {
-    const membership = await join(call, { group, memberId, topics, cooperative: null })
-    return reply(call, 'GROUP_ASSIGNMENT', { memberId: membership.memberId, assignment: membership.assignment() })
+    const membership = await join(call, { group, memberId, topics, cooperative: null, onChange: NOTHING })
+    return reply(call, 'GROUP_ASSIGNMENT', { memberId: membership.memberId, assignment: membership.tellAssignment() })
   },
 }
 
-async function join(call: Call, request: Parameters<Call['broker']['groups']['joinMember']>[1]): Promise<GroupMembership> {
+/** A member of version 1 sees a change by joining again. */
+const NOTHING = () => {}
+
+export async function join(call: Call, request: Parameters<Call['broker']['groups']['joinMember']>[1]): Promise<GroupMembership> {
   const { session } = call
   const { group, topics } = request
   for (const topic of topics) openTopic(call, topic)
@@ -56,7 +59,7 @@ export const groupHeartbeat: Handler<'GROUP_HEARTBEAT'> = {
 }
 
 /** Throws GROUP_MEMBER_UNKNOWN unless the connection has joined this group. */
-function memberOf(call: Call, group: string, memberId = ''): GroupMembership {
+export function memberOf(call: Call, group: string, memberId = ''): GroupMembership {
   const { membership } = call.session
   if (membership === null || membership.group !== group) throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: memberId })
   return membership
@@ -72,7 +75,7 @@ export const listGroups: Handler<'LIST_GROUPS'> = {
   },
 }
 
-async function sortedGroups(call: Call) {
+export async function sortedGroups(call: Call) {
   const { groups, loading } = await call.broker.groups.list(call.context, { states: [], kinds: [] })
   // Half a list would look like a whole one.
   if (loading) throw new MoonMQError('COORDINATOR_LOADING', { group: 'some groups' })

@@ -8,6 +8,7 @@ import { heartbeat } from './heartbeat.ts'
 import { hello } from './hello.ts'
 import { identifyClient } from './identify-client.ts'
 import { listOffsets } from './list-offsets.ts'
+import { deletePositions, group, groups, memberJoin, memberSync } from './members.ts'
 import { produce, produceBatch } from './produce.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
@@ -53,4 +54,9 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   listGroups,
   describeGroup,
   deleteGroup,
+  memberJoin,
+  memberSync,
+  groups,
+  group,
+  deletePositions,
 ]

@@ -8,7 +8,7 @@ import type { CommitClaim, GroupEffect, GroupMachine, MemberView, StoredPair } f
 import { exceeds, type Grants, grantsOf, Holders, keptOf, NO_GRANTS, union } from './grants.ts'
 
 /** A member that is not heard of for this long is dropped by the next sweep. */
-const NATIVE_SESSION_MS = 30_000
+export const NATIVE_SESSION_MS = 30_000
 /** Sweeps are at multiples of this. */
 const SWEEP_MS = 10_000
 const NEVER = Number.POSITIVE_INFINITY
@@ -25,6 +25,7 @@ export interface NativeJoin {
   readonly clientHost: string
   readonly topics: readonly string[]
   readonly cooperative: CooperativeMember | null
+  readonly onChange: () => void
 }
 
 interface Member extends Omit<NativeJoin, 'replaces'> {
@@ -107,15 +108,14 @@ export class NativeGroup implements GroupMachine {
     const isSameSort = (known?.cooperative === null) === (join.cooperative === null)
     if (known !== undefined && isSameSort && sameTexts(topics, known.topics)) {
       known.deadlineMs = deadlineMs
-      this.#tell(known)
       return known
     }
     const joinEpoch = known?.joinEpoch ?? this.#epoch + 1
     const { target = NO_ASSIGNMENT, grants = NO_GRANTS, releaseByMs = NEVER } = known ?? {}
     const held = join.cooperative === null ? NO_GRANTS : (known?.held ?? NO_GRANTS)
     this.#members.set(join.memberId, { ...rest, topics, joinEpoch, deadlineMs, target, grants, held, releaseByMs, told: grants })
-    this.#assign(known === undefined ? `member ${join.memberId} joined` : `member ${join.memberId} reads other topics`, nowMs)
-    this.#tell(this.#member(join.memberId))
+    const { memberId } = join
+    this.#assign(known === undefined ? `member ${memberId} joined` : `member ${memberId} reads other topics`, nowMs, memberId)
     return { joinEpoch }
   }
 
@@ -169,15 +169,15 @@ export class NativeGroup implements GroupMachine {
     return ASSIGNORS['range']?.(members, counts) ?? new Map()
   }
 
-  #assign(reason: string, nowMs: number): void {
+  #assign(reason: string, nowMs: number, asking: string | null = null): void {
     this.#epoch++
     for (const [memberId, target] of this.#targets()) this.#member(memberId).target = target
-    this.#grant(nowMs)
+    this.#grant(nowMs, asking)
     this.#show(reason, true)
   }
 
-  /** Gives each member what of its target nobody else holds. */
-  #grant(nowMs: number): void {
+  /** Gives each member what of its target nobody else holds. Who asks is answered, and needs no word of it. */
+  #grant(nowMs: number, asking: string | null): void {
     const holders = new Holders<string>()
     for (const { memberId, held } of this.#members.values()) holders.add(held, memberId)
     for (const { memberId, grants } of this.#rounds) holders.add(grants, memberId)
@@ -189,12 +189,11 @@ export class NativeGroup implements GroupMachine {
       })
       if (!sameHolding(grants, member.grants)) member.grants = grants
       if (waits) this.#waits = true
-      if (member.cooperative === null) continue
       if (!exceeds(member.held, member.target)) member.releaseByMs = NEVER
-      else if (member.releaseByMs === NEVER) member.releaseByMs = nowMs + member.cooperative.rebalanceTimeoutMs
+      else if (member.releaseByMs === NEVER) member.releaseByMs = nowMs + (member.cooperative?.rebalanceTimeoutMs ?? NEVER)
       if (member.told === member.grants) continue
       member.told = member.grants
-      this.#effects.push({ kind: 'tell', tell: member.cooperative.onChange })
+      if (member.memberId !== asking) this.#effects.push({ kind: 'tell', tell: member.onChange })
     }
   }
 
@@ -202,12 +201,13 @@ export class NativeGroup implements GroupMachine {
   #tell(member: Member): void {
     if (member.cooperative !== null) member.held = union(member.held, member.grants)
     member.told = member.grants
-    this.#effects = this.#effects.filter((effect) => effect.kind !== 'tell' || effect.tell !== member.cooperative?.onChange)
   }
 
-  /** What the member may read, by topic as it named them. */
-  assignmentOf(memberId: string): readonly NamedAssignment[] {
-    const { topics, grants } = this.#member(memberId)
+  /** What the member may read, by topic as it named them. A cooperative one holds it from now on. */
+  tellAssignment(memberId: string): readonly NamedAssignment[] {
+    const member = this.#member(memberId)
+    this.#tell(member)
+    const { topics, grants } = member
     const image = this.#image()
     return topics.map((topic) => {
       const granted = grants.get(image.topics.get(topic)?.id ?? '')
@@ -215,15 +215,14 @@ export class NativeGroup implements GroupMachine {
     })
   }
 
-  /** What a cooperative member still holds; it is answered with what it may read now. */
+  /** What a cooperative member still holds; the rest it has let go of. */
   hold(memberId: string, held: readonly NamedAssignment[], nowMs: number): void {
     const member = this.#member(memberId)
     const { topics } = this.#image()
     const named = new Map(held.map(({ topic, partitions }) => [topics.get(topic)?.id ?? '', new Set(partitions)]))
     member.held = keptOf(member.held, named)
     member.deadlineMs = nowMs + NATIVE_SESSION_MS
-    this.#grant(nowMs)
-    this.#tell(member)
+    this.#grant(nowMs, memberId)
     this.#show(`member ${memberId} let go`, false)
   }
 
@@ -241,7 +240,7 @@ export class NativeGroup implements GroupMachine {
 
   endRound(round: Round, nowMs: number): void {
     if (!this.#rounds.delete(round) || !this.#waits) return
-    this.#grant(nowMs)
+    this.#grant(nowMs, null)
     this.#show(`member ${round.memberId} ended its round`, false)
   }
 
