@@ -5,6 +5,7 @@ import { configDocument, configSchema } from './docs-config.ts'
 import { errorsDocument } from './docs-errors.ts'
 import { kafkaDocument } from './docs-kafka.ts'
 import { metricsDocument } from './docs-metrics.ts'
+import { mqlDocument } from './docs-mql.ts'
 import { protocolDocument } from './docs-protocol.ts'
 
 /** Path from the project's folder, and how to make the text. */
@@ -14,6 +15,7 @@ export const PRINTED: ReadonlyMap<string, () => string> = new Map([
   ['docs/METRICS.md', metricsDocument],
   ['docs/ERRORS.md', errorsDocument],
   ['docs/PROTOCOL.md', protocolDocument],
+  ['docs/MQL.md', mqlDocument],
   ['docs/KAFKA.md', () => kafkaDocument()],
 ])
 

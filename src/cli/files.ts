@@ -15,10 +15,10 @@ export async function readTextFile(path: string): Promise<string | null> {
 }
 
 /** Whoever sees the file sees all of it. Throws SETTING_INVALID when it cannot be written. */
-export async function writeFileAtOnce(path: string, text: string): Promise<void> {
+export async function writeFileAtOnce(path: string, text: string, mode = 0o666): Promise<void> {
   const temporary = `${path}.new`
   try {
-    await writeFile(temporary, text)
+    await writeFile(temporary, text, { mode })
     await rename(temporary, path)
   } catch (error) {
     throw new MoonMQError('SETTING_INVALID', { reason: `${path} cannot be written: ${systemReason(error)}` }, error)

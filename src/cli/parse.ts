@@ -1,7 +1,6 @@
 import type { StartPosition } from '../client/types.ts'
+import { parseWhen } from '../core/when.ts'
 import { UsageError } from './context.ts'
-
-const DURATION_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 export interface HostPort {
   readonly host: string
@@ -29,14 +28,11 @@ export function parseWhole(text: string, option: string, min = 0, max = Number.M
 export function parseFrom(text: string, nowMs: number): StartPosition {
   if (text === 'earliest' || text === 'beginning' || text === 'start') return 'earliest'
   if (text === 'latest' || text === 'end') return 'latest'
-  const age = /^(\d+)(ms|s|m|h|d)$/.exec(text)
-  if (age !== null) return { timestampMs: nowMs - Number(age[1]) * (DURATION_MS[age[2] as string] as number) }
-  const iso = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN
-  const timestampMs = /^\d{9,}$/.test(text) ? Number(text) : iso
-  if (!Number.isSafeInteger(timestampMs)) {
+  const when = parseWhen(text)
+  if (when === null) {
     throw new UsageError(`--from ${text}: expected earliest, latest, a time such as 2026-01-31T12:00:00Z, or an age such as 10m`)
   }
-  return { timestampMs }
+  return { timestampMs: 'ageMs' in when ? nowMs - when.ageMs : when.timestampMs }
 }
 
 /** `key=value` settings, later ones win. */

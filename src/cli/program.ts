@@ -8,6 +8,7 @@ import { importKafka } from './commands/import.ts'
 import { logDump } from './commands/log-dump.ts'
 import { logRepair } from './commands/log-repair.ts'
 import { produce } from './commands/produce.ts'
+import { sql } from './commands/sql.ts'
 import { createTopic, deleteTopic, describeTopic, growTopic, listTopics } from './commands/topic.ts'
 import { topicConfig } from './commands/topic-config.ts'
 import { validate } from './commands/validate.ts'
@@ -35,6 +36,7 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
   addTopicCommands(context, program, run)
   addProduce(context, program, run)
   addConsume(context, program, run)
+  addSql(context, program, run)
   base(program.command('validate'), context)
     .description('check a stopped or copied data folder byte by byte')
     .argument('[folder]', 'data folder', './moonmq-data')
@@ -191,6 +193,19 @@ function addProduce(context: CliContext, program: Command, run: Run): void {
     .action((topic: string, records: string[], options) =>
       run(produce(context, topic, records, { ...options, openFile: (path: string) => createReadStream(path) })),
     )
+}
+
+function addSql(context: CliContext, program: Command, run: Run): void {
+  connected(program.command('sql'), context)
+    .description('the console: statements from --command, a file, standard input, or typed (docs/MQL.md)')
+    .option('-c, --command <statements>', 'run these and end, repeatable', collect, [])
+    .option('-f, --file <path>', 'run the statements of a file and end')
+    .option('-u, --user <name>', 'who logs in; the password is MOONMQ_PASSWORD', 'anonymous')
+    .option('--stop-on-error', 'end at the first statement that fails')
+    .option('--scan-records <n>', 'records that a SELECT may look at (default 1000000)')
+    .option('--scan-bytes <n>', 'bytes that a SELECT may look at (default 268435456)')
+    .option('--scan-seconds <n>', 'time that a SELECT may take (default 30)')
+    .action((options) => run(sql(context, options)))
 }
 
 function addConsume(context: CliContext, program: Command, run: Run): void {

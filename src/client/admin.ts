@@ -1,11 +1,16 @@
-import { CONFIG_FIXED, VALIDATE_ONLY } from '../wire/opcodes.ts'
+import { CONFIG_FIXED, LIST_OFFSETS_TIME, OFFSETS_FOUND, VALIDATE_ONLY } from '../wire/opcodes.ts'
 import type { Link } from './link.ts'
 import type {
   Admin,
+  CommittedOffsets,
+  GroupDescription,
+  GroupSummary,
+  ListOffsetsOptions,
   NewTopicOptions,
   RequestControl,
   TopicConfigChange,
   TopicDescription,
+  TopicOffsets,
   TopicSettingValue,
   TopicSummary,
 } from './types.ts'
@@ -57,6 +62,38 @@ export class LinkAdmin implements Admin {
 
   async deleteTopic(name: string, { signal }: RequestControl = {}): Promise<void> {
     await this.#link.request('DELETE_TOPIC', { name }, 'OK', { signal })
+  }
+
+  async listOffsets(topic: string, { timestampMs, signal }: ListOffsetsOptions = {}): Promise<readonly TopicOffsets[]> {
+    const asked = timestampMs === undefined ? { topic } : { topic, mode: LIST_OFFSETS_TIME, timestamp: Math.max(0, timestampMs) }
+    const found = await this.#link.retrying(() => this.#link.request('LIST_OFFSETS', asked, 'OFFSETS', { signal }), signal)
+    const times = new Map(found.forTimes?.map(({ partition, offset, flags }) => [partition, flags & OFFSETS_FOUND ? Number(offset) : null]))
+    return found.entries.map(({ partition, earliest, latest, highWatermark, lso }) => ({
+      partition,
+      earliest: Number(earliest),
+      latest: Number(latest),
+      highWatermark: Number(highWatermark),
+      lastStableOffset: Number(lso),
+      forTime: times.get(partition) ?? null,
+    }))
+  }
+
+  async committedOffsets(group: string, topics: readonly string[], { signal }: RequestControl = {}): Promise<readonly CommittedOffsets[]> {
+    const request = { group, topics: [...topics] }
+    return (await this.#link.retrying(() => this.#link.request('GET_POSITIONS', request, 'POSITIONS', { signal }), signal)).topics
+  }
+
+  async listGroups({ signal }: RequestControl = {}): Promise<readonly GroupSummary[]> {
+    return (await this.#link.retrying(() => this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal }), signal)).groups
+  }
+
+  async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {
+    const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_GROUP', { group }, 'GROUP_DESCRIPTION', { signal }), signal)
+    return { ...found, offsets: found.offsets.map(({ offset, ...place }) => ({ ...place, offset: Number(offset) })) }
+  }
+
+  async deleteGroup(group: string, { signal }: RequestControl = {}): Promise<void> {
+    await this.#link.request('DELETE_GROUP', { group }, 'OK', { signal })
   }
 
   async createPartitions(name: string, total: number, { signal }: RequestControl = {}): Promise<void> {

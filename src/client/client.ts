@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { MoonMQError } from '../core/errors.ts'
 import { KIB, MIB } from '../core/limits.ts'
 import type { Resource } from '../core/types.ts'
@@ -7,6 +8,7 @@ import { Link } from './link.ts'
 import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
 import { BatchingProducer } from './producer.ts'
 import { TopicReader } from './reader.ts'
+import { WireSession } from './session.ts'
 import type {
   Admin,
   Client,
@@ -18,6 +20,7 @@ import type {
   ProducerOptions,
   Reader,
   ReaderOptions,
+  Session,
   TopicDescription,
 } from './types.ts'
 import { FetchConsumer } from './version-1.ts'
@@ -84,7 +87,10 @@ class LinkClient implements Client {
   }
 
   /** On one connection, which the last one that is closed closes. */
-  #readers(options: ReaderOptions, partitions: readonly (readonly number[] | undefined)[]): Reader[] {
+  #readers(given: ReaderOptions, partitions: readonly (readonly number[] | undefined)[]): Reader[] {
+    const options = { ...given, ...(given.signal === undefined ? {} : { signal: AbortSignal.any([given.signal]) }) }
+    // Every reader listens to it: a thousand of them are no leak.
+    if (options.signal !== undefined) setMaxListeners(0, options.signal)
     const link = this.#newLink()
     let found: Promise<TopicDescription> | null = null
     const find = () => {
@@ -110,6 +116,10 @@ class LinkClient implements Client {
     }
     const links = { reading: this.#newLink(), commits: this.#newLink() }
     return this.#keep((gone) => new GroupConsumer({ links, clock: this.#deps.clock }, this.#signalled(options), gone))
+  }
+
+  session(): Session {
+    return this.#keep((gone) => new WireSession(this.#newLink(), gone))
   }
 
   close(): Promise<void> {

@@ -95,7 +95,8 @@ export class ClientConnection implements NetHandlers {
     const hello = this.request('HELLO', { version: PROTOCOL_VERSION }, 'WELCOME', options)
     const identity = { name: target.name, version: CLIENT_VERSION, features: FEATURE_EXTENSION }
     const identified = this.request('IDENTIFY_CLIENT', identity, 'IDENTIFY_ACK', options)
-    const auth = this.request('AUTH', { username: 'anonymous', password: Buffer.alloc(0) }, 'AUTH_OK', options)
+    const { username, password } = target
+    const auth = this.request('AUTH', { username, password }, 'AUTH_OK', options)
     const [, ack] = await Promise.all([hello, identified, auth])
     const extended = ((ack.features ?? 0) & FEATURE_EXTENSION) !== 0
     this.#server = { name: ack.name, version: ack.version, maxFrameBytes: ack.maxFrameBytes ?? MAX_FRAME_BYTES, extended }

@@ -19,6 +19,8 @@ export interface Target {
   /** Tried in this order. */
   readonly addresses: readonly NetAddress[]
   readonly name: string
+  readonly username: string
+  readonly password: Buffer
   readonly timeoutMs: number
 }
 
@@ -41,6 +43,8 @@ export function targetOf(options: ClientOptions): Target {
   if (list.length === 0) throw invalid('a client needs an address')
   return {
     name,
+    username: options.username ?? 'anonymous',
+    password: Buffer.from(options.password ?? ''),
     addresses: list.map((each) => (typeof each === 'string' ? parseAddress(each) : each)),
     timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
   }

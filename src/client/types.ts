@@ -10,6 +10,9 @@ export type ProduceAcks = 'none' | 'leader' | 'all'
 export interface ClientOptions {
   /** `host:port`, or the two apart; of a list the first that can be reached. A broker that is not the leader may name another one. */
   readonly address: string | NetAddress | readonly (string | NetAddress)[]
+  /** Who logs in; the default is nobody in particular. */
+  readonly username?: string
+  readonly password?: string
   /** Shown in the broker's log and group listings. */
   readonly name?: string
   /** Time to connect and log in, and for each request unless it says otherwise. Default 30,000. */
@@ -169,6 +172,39 @@ export interface TopicConfigChange {
   readonly validateOnly?: boolean
 }
 
+export interface TopicOffsets {
+  readonly partition: number
+  readonly earliest: number
+  readonly latest: number
+  readonly highWatermark: number
+  readonly lastStableOffset: number
+  /** With a time: the offset, or null when every record is older. */
+  readonly forTime: number | null
+}
+
+export interface CommittedOffsets {
+  readonly topic: string
+  /** By partition. */
+  readonly offsets: readonly number[]
+}
+
+export interface GroupSummary {
+  readonly group: string
+  readonly state: string
+  readonly members: number
+}
+
+export interface GroupDescription {
+  readonly group: string
+  readonly state: string
+  readonly members: readonly GroupAssignment[]
+  readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly offset: number }[]
+}
+
+export interface ListOffsetsOptions extends RequestControl {
+  readonly timestampMs?: number
+}
+
 /** What every request may be given besides. */
 export interface RequestControl {
   /** Gives it up: ABORTED. What was sent may be done all the same. */
@@ -190,8 +226,52 @@ export interface Admin {
   /** Changes settings while the topic is used, all or none. Returns the names of those that changed. */
   alterTopicConfig(name: string, change: TopicConfigChange, control?: RequestControl): Promise<readonly string[]>
   deleteTopic(name: string, control?: RequestControl): Promise<void>
+  /** Bounds of every partition, and with a time the first offset at or after it. */
+  listOffsets(topic: string, options?: ListOffsetsOptions): Promise<readonly TopicOffsets[]>
+  /** Where the group is in each partition of each topic, in the order of `topics`; −1 without a commit. */
+  committedOffsets(group: string, topics: readonly string[], control?: RequestControl): Promise<readonly CommittedOffsets[]>
+  /** Groups of every kind. */
+  listGroups(control?: RequestControl): Promise<readonly GroupSummary[]>
+  describeGroup(group: string, control?: RequestControl): Promise<GroupDescription>
+  /** A group without members, with its offsets. */
+  deleteGroup(group: string, control?: RequestControl): Promise<void>
   /** `total` is the new number of partitions. */
   createPartitions(name: string, total: number, control?: RequestControl): Promise<void>
+}
+
+export interface AssignedPartitions {
+  readonly topic: string
+  readonly partitions: readonly number[]
+}
+
+/** What a member of a group may read. */
+export interface GroupAssignment {
+  readonly memberId: string
+  readonly assignment: readonly AssignedPartitions[]
+}
+
+export interface NackResult {
+  /** The record is in `deadLetterTopic` now; else it comes again. */
+  readonly deadLettered: boolean
+  /** How often it was refused. */
+  readonly attempts: number
+  readonly deadLetterTopic: string
+}
+
+/**
+ * The requests of one consumer of version 1, for tools that leave to a person what comes when. Programs are better served by `consumer`.
+ * Positions and membership are those of its connection: when that is gone, the session is over.
+ */
+export interface Session extends Resource {
+  readonly open: boolean
+  /** From where the group is in each partition; what is delivered counts as read. All calls must name the same group. */
+  fetch(topic: string, group: string, maxRecords: number, control?: RequestControl): Promise<readonly ClientRecord[]>
+  /** The next offset to deliver to later consumers of the group. */
+  commit(topic: string, partition: number, offset: number, control?: RequestControl): Promise<void>
+  nack(topic: string, partition: number, offset: number, reason: string, control?: RequestControl): Promise<NackResult>
+  join(group: string, topics: readonly string[], control?: RequestControl): Promise<GroupAssignment>
+  heartbeat(group: string, memberId: string, control?: RequestControl): Promise<void>
+  leave(group: string, memberId: string, control?: RequestControl): Promise<void>
 }
 
 /** One connection's worth of MoonMQ over the native protocol; made by `connect`. */
@@ -204,4 +284,6 @@ export interface Client extends Resource {
   /** A reader for each of the partitions to where it ends now, all on one connection, whose records can so be merged. Each is to be closed. */
   partitionReaders(options: PartitionReadersOptions): readonly Reader[]
   consumer(options: ConsumerOptions): Consumer
+  /** Its connection is made by the first request. */
+  session(): Session
 }

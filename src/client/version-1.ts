@@ -146,6 +146,6 @@ export class FetchConsumer implements Consumer {
   }
 }
 
-function recordOf({ topic, partition, offset, timestampMs, key, value }: WireRecord): ClientRecord {
+export function recordOf({ topic, partition, offset, timestampMs, key, value }: WireRecord): ClientRecord {
   return { topic, partition, offset: Number(offset), timestampMs: Number(timestampMs), key, value, headers: NO_HEADERS }
 }

@@ -1,8 +1,8 @@
+import { nearest } from '../core/nearest.ts'
 import { BROKER_SETTINGS } from './broker-settings.ts'
 import { isGatewayKey, missingFeature } from './foreign.ts'
 import { type Key, valueFromText } from './key.ts'
 import { allKeys } from './keys.ts'
-import { nearest } from './nearest.ts'
 import { badSetting, type Given, MOVED } from './overlay.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -15,6 +15,7 @@ export const OTHER_VARIABLES: ReadonlyMap<string, string> = new Map([
   ['MOONMQ_METRICS_TOKEN', 'Token of metrics and statistics when server.metricsAuth.token is empty.'],
   ['MOONMQ_LISTENERS', 'The list `listeners` as JSON.'],
   ['MOONMQ_BROKER', 'HOST:PORT of the broker that the commands talk to when --broker is not given.'],
+  ['MOONMQ_PASSWORD', 'Password with which `moonmq sql` logs in.'],
   ['MOONMQ_ADDR', 'HOST:PORT of the broker that `npm run test:external` uses.'],
   ['MOONMQ_SUITES', 'Folder of client suites for the conformance tests.'],
   ['MOONMQ_PEERS', 'Folder of load programs for the benchmarks.'],

@@ -1,6 +1,6 @@
 import { FAILPOINT_NAMES, type PlannedFailure } from '../core/failpoint.ts'
+import { nearest } from '../core/nearest.ts'
 import type { Environment } from './environment.ts'
-import { nearest } from './nearest.ts'
 import { badSetting } from './overlay.ts'
 
 const VARIABLE = 'MOONMQ_FAILPOINT'

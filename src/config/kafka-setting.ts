@@ -1,5 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../core/nearest.ts'
 
 /** Kafka's kinds of setting; `KAFKA_CONFIG_TYPE` has the number of each on the wire (DescribeConfigs v3+). */
 export type KafkaSettingType = 'boolean' | 'string' | 'int' | 'short' | 'long' | 'double' | 'list'

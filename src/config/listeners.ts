@@ -1,6 +1,6 @@
+import { nearest } from '../core/nearest.ts'
 import { acceptedValue, type Key, rangeOf } from './key.ts'
 import { LISTENER_FIELDS, type ListenerSettings, PROTOCOLS, type Protocol, type ValuesOf } from './keys.ts'
-import { nearest } from './nearest.ts'
 import { badSetting } from './overlay.ts'
 
 const MAX_LISTENERS = 64

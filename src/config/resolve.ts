@@ -1,5 +1,6 @@
 import { assert } from '../core/assert.ts'
 import { isCode } from '../core/errors.ts'
+import { nearest } from '../core/nearest.ts'
 import { formatAddress, isLoopback, parseAddress } from './address.ts'
 import { BROKER_SETTINGS, brokerSetting, checkBrokerSetting } from './broker-settings.ts'
 import { type Environment, readEnvironment } from './environment.ts'
@@ -8,7 +9,6 @@ import { kafkaNumber } from './kafka-setting.ts'
 import { acceptedValue, type Key, rangeOf } from './key.ts'
 import { allKeys, type ListenerSettings, SETTINGS, type Settings, type ValuesOf } from './keys.ts'
 import { readListeners } from './listeners.ts'
-import { nearest } from './nearest.ts'
 import { badSetting, type ConfigFile, type Given, MOVED, type Origin, readOverlay } from './overlay.ts'
 
 /** Texts and values from outside; nothing is read here. */

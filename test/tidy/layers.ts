@@ -16,7 +16,7 @@ function layer(folder: string, may: readonly string[], entries: readonly string[
 
 const BELOW_DOORS = ['obs', 'io', 'record', 'config', 'security', 'metadata', 'broker']
 const BELOW_SERVER = [...BELOW_DOORS, 'schema', 'wire', 'storage', 'native', 'kafka', 'http', 'client']
-const BELOW_COMMAND = ['server', 'client', 'config', 'storage', 'record', 'schema', 'io', 'obs']
+const BELOW_COMMAND = ['server', 'client', 'mql', 'config', 'storage', 'record', 'schema', 'io', 'obs']
 
 export const LAYERS: readonly Layer[] = [
   layer('core', []),
@@ -112,6 +112,7 @@ export const LAYERS: readonly Layer[] = [
   layer('kafka', [...BELOW_DOORS, 'schema'], ['listener']),
   layer('http', BELOW_DOORS, ['app']),
   layer('client', ['io', 'record', 'wire'], ['index', 'types']),
+  layer('mql', ['client']),
   layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'import', 'machine', 'offline', 'repair', 'signals', 'version']),
   layer('cli', BELOW_COMMAND),
   layer('testing', BELOW_COMMAND),

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { formatAddress, isLoopback, parseAddress } from '../../../src/config/address.ts'
 import { loadConfig } from '../../../src/config/load.ts'
-import { nearest } from '../../../src/config/nearest.ts'
 import { camelCase } from '../../../src/config/overlay.ts'
 import { isCode } from '../../../src/core/errors.ts'
+import { nearest } from '../../../src/core/nearest.ts'
 
 function load(files: Record<string, unknown>, env: Record<string, string> = {}, configFile: string | null = null) {
   const readText = async (path: string) => (path in files ? JSON.stringify(files[path]) : null)

@@ -1,0 +1,274 @@
+import type { Client, ClientRecord, Session, StartPosition } from '../../client/types.ts'
+import { type Clock, sleep, type Timer } from '../../core/clock.ts'
+import { isCode, MoonMQError } from '../../core/errors.ts'
+import type { Membership, NewRecord, Operations, PartitionOffsets, ScanBound, ScanRequest } from '../../mql/operations.ts'
+import { mergeByTimestamp } from '../merge.ts'
+
+/** Consumers of different groups that one console keeps; the one that was used longest ago makes room. */
+const MAX_SESSIONS = 16
+/** A third of what a member may be silent. */
+const HEARTBEAT_MS = 10_000
+
+/** Statements by means of a client. Owns it. */
+export class ClientOperations implements Operations {
+  readonly target: string
+  readonly #client: Client
+  readonly #clock: Clock
+  /** By group: deliveries, positions and membership belong to a connection, and each has one group. */
+  readonly #sessions = new Map<string, Session>()
+  #last: Session | null = null
+  #membership: Membership | null = null
+  #heartbeat: Timer | null = null
+
+  constructor(deps: { readonly client: Client; readonly clock: Clock }, target: string) {
+    this.#client = deps.client
+    this.#clock = deps.clock
+    this.target = target
+  }
+
+  get membership(): Membership | null {
+    return this.#membership
+  }
+
+  async close(): Promise<void> {
+    this.#heartbeat?.cancel()
+    await this.#client.close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  listTopics(signal: AbortSignal) {
+    return this.#client.admin.listTopics({ signal })
+  }
+
+  createTopic(name: string, partitions: number, config: Readonly<Record<string, string>>, signal: AbortSignal) {
+    return this.#client.admin.createTopic(name, { partitions, config, signal })
+  }
+
+  describeTopic(name: string, signal: AbortSignal) {
+    return this.#client.admin.describeTopic(name, { signal })
+  }
+
+  topicSettings(name: string, signal: AbortSignal) {
+    return this.#client.admin.describeTopicConfig(name, { signal })
+  }
+
+  alterTopic(
+    name: string,
+    change: { readonly set: Readonly<Record<string, string>>; readonly unset: readonly string[] },
+    signal: AbortSignal,
+  ) {
+    return this.#client.admin.alterTopicConfig(name, change, { signal })
+  }
+
+  growTopic(name: string, partitions: number, signal: AbortSignal) {
+    return this.#client.admin.createPartitions(name, partitions, { signal })
+  }
+
+  dropTopic(name: string, signal: AbortSignal) {
+    return this.#client.admin.deleteTopic(name, { signal })
+  }
+
+  listGroups(signal: AbortSignal) {
+    return this.#client.admin.listGroups({ signal })
+  }
+
+  describeGroup(group: string, signal: AbortSignal) {
+    return this.#client.admin.describeGroup(group, { signal })
+  }
+
+  dropGroup(group: string, signal: AbortSignal) {
+    return this.#client.admin.deleteGroup(group, { signal })
+  }
+
+  async offsets(topic: string, group: string | null, signal: AbortSignal): Promise<readonly PartitionOffsets[]> {
+    const { admin } = this.#client
+    const bounds = await admin.listOffsets(topic, { signal })
+    const committed = group === null ? null : ((await admin.committedOffsets(group, [topic], { signal }))[0]?.offsets ?? [])
+    return bounds.map(({ forTime, ...each }) => ({ ...each, committed: committed === null ? null : (committed[each.partition] ?? -1) }))
+  }
+
+  async produce(topic: string, { key, value, headers, partition }: NewRecord, _signal: AbortSignal) {
+    await using producer = this.#client.producer()
+    return await producer.send(topic, { key, value, headers, ...(partition === null ? {} : { partition }) })
+  }
+
+  async fetch(topic: string, group: string, limit: number, signal: AbortSignal) {
+    const session = await this.#sessionOf(group)
+    const records = await session.fetch(topic, group, limit, { signal })
+    this.#last = session
+    return records
+  }
+
+  async *subscribe(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    const consumer = this.#client.consumer({ group, topics: [topic], signal })
+    const each = consumer[Symbol.asyncIterator]()
+    let isOpen = true
+    try {
+      for (;;) {
+        const next = await this.#within(each.next(), idleMs)
+        if (next === null || next.done === true) {
+          isOpen = next === null
+          return
+        }
+        yield next.value
+      }
+    } finally {
+      // Asking for one more says that the last one is done.
+      if (isOpen) await Promise.all([each.next(), consumer.close()])
+    }
+  }
+
+  /** What the promise gives, or null when it takes longer. */
+  async #within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | null> {
+    const over = new AbortController()
+    const late = sleep(this.#clock, timeoutMs, over.signal).then(
+      () => null,
+      () => null,
+    )
+    try {
+      return await Promise.race([promise, late])
+    } finally {
+      over.abort()
+    }
+  }
+
+  async *scan({ topic, partitions, from, to }: ScanRequest, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    const { admin } = this.#client
+    const known = await admin.listOffsets(topic, { signal, ...(isTime(to) ? { timestampMs: to.timestampMs } : {}) })
+    const chosen = partitions ?? known.map(({ partition }) => partition)
+    const ends = new Map<number, number>()
+    const positions = new Map<number, number>()
+    for (const partition of chosen) {
+      const bounds = known[partition]
+      if (bounds === undefined) throw new MoonMQError('PARTITION_MISSING', { topic, partition })
+      ends.set(partition, endOf(to, bounds))
+      // Every partition has offsets of its own: one that begins later is read from where it begins.
+      if (typeof from === 'object' && 'offset' in from) {
+        positions.set(partition, Math.min(Math.max(from.offset, bounds.earliest), bounds.highWatermark))
+      }
+    }
+    const start: StartPosition = from
+    const readers = this.#client.partitionReaders({ topic, partitions: chosen, from: start, positions, signal })
+    yield* mergeByTimestamp(readers.map((reader, index) => below(reader, ends.get(chosen[index] ?? -1) ?? 0)))
+  }
+
+  async commit(topic: string, partition: number, offset: number, signal: AbortSignal): Promise<void> {
+    await this.#lastSession('COMMIT').commit(topic, partition, offset, { signal })
+  }
+
+  async nack(topic: string, partition: number, offset: number, reason: string, signal: AbortSignal) {
+    return this.#lastSession('NACK').nack(topic, partition, offset, reason, { signal })
+  }
+
+  async join(group: string, topics: readonly string[], signal: AbortSignal): Promise<Membership> {
+    if (this.#membership !== null) {
+      if (this.#membership.group !== group) {
+        throw new MoonMQError('GROUP_CONFLICT', { reason: `this session is a member of group "${this.#membership.group}": LEAVE it first` })
+      }
+      await this.leave(signal)
+    }
+    const session = await this.#sessionOf(group)
+    const joined: Membership = { group, ...(await session.join(group, topics, { signal })) }
+    this.#membership = joined
+    this.#last = session
+    this.#beatLater(session, joined)
+    return joined
+  }
+
+  async leave(signal: AbortSignal): Promise<void> {
+    const { group, memberId } = this.#member()
+    const session = await this.#sessionOf(group)
+    this.#heartbeat?.cancel()
+    this.#membership = null
+    await session.leave(group, memberId, { signal })
+  }
+
+  async heartbeat(signal: AbortSignal): Promise<void> {
+    const { group, memberId } = this.#member()
+    const session = await this.#sessionOf(group)
+    try {
+      await session.heartbeat(group, memberId, { signal })
+    } catch (error) {
+      if (isCode(error, 'GROUP_MEMBER_UNKNOWN')) this.#membership = null
+      throw error
+    }
+  }
+
+  async begin(_name: string | null, _signal: AbortSignal): Promise<void> {
+    throw MoonMQError.withText('UNSUPPORTED_VERSION', 'the console has no transactions yet')
+  }
+
+  async endTransaction(_commit: boolean, _signal: AbortSignal): Promise<void> {
+    throw MoonMQError.withText('INVALID_TXN_STATE', 'there is no transaction: say BEGIN first')
+  }
+
+  /** While the console is open the member stays alive, whatever the person does. A failure shows at the next statement. */
+  #beatLater(session: Session, { group, memberId }: Membership): void {
+    this.#heartbeat?.cancel()
+    this.#heartbeat = this.#clock.setTimer(HEARTBEAT_MS, () => {
+      session.heartbeat(group, memberId).then(
+        () => {
+          if (this.#membership?.memberId === memberId) this.#beatLater(session, { group, memberId, assignment: [] })
+        },
+        () => {
+          if (this.#membership?.memberId === memberId) this.#membership = null
+        },
+      )
+    })
+  }
+
+  #member(): Membership {
+    if (this.#membership === null) throw MoonMQError.withText('INVALID_REQUEST', 'this session is a member of no group: JOIN one first')
+    return this.#membership
+  }
+
+  #lastSession(statement: string): Session {
+    if (this.#last?.open !== true) {
+      throw MoonMQError.withText('INVALID_REQUEST', `${statement} is for the group that was fetched last: FETCH first`)
+    }
+    return this.#last
+  }
+
+  async #sessionOf(group: string): Promise<Session> {
+    const known = this.#sessions.get(group)
+    this.#sessions.delete(group)
+    if (known?.open === true) {
+      this.#sessions.set(group, known)
+      return known
+    }
+    if (this.#membership?.group === group) this.#membership = null
+    for (const [other, session] of this.#sessions) {
+      if (this.#sessions.size < MAX_SESSIONS) break
+      if (other === this.#membership?.group) continue
+      this.#sessions.delete(other)
+      await session.close()
+    }
+    const made = this.#client.session()
+    this.#sessions.set(group, made)
+    return made
+  }
+}
+
+function isTime(bound: ScanBound | null): bound is { readonly timestampMs: number } {
+  return typeof bound === 'object' && bound !== null && 'timestampMs' in bound
+}
+
+function endOf(
+  to: ScanBound | null,
+  bounds: { readonly earliest: number; readonly highWatermark: number; readonly forTime: number | null },
+): number {
+  if (to === null || to === 'latest') return bounds.highWatermark
+  if (to === 'earliest') return bounds.earliest
+  return 'offset' in to ? Math.min(to.offset, bounds.highWatermark) : (bounds.forTime ?? bounds.highWatermark)
+}
+
+async function* below(source: AsyncIterable<ClientRecord>, end: number): AsyncGenerator<ClientRecord> {
+  if (end <= 0) return
+  for await (const record of source) {
+    if (record.offset >= end) return
+    yield record
+  }
+}

@@ -1,0 +1,83 @@
+import { MoonMQError } from '../core/errors.ts'
+import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
+import type { Message } from '../wire/messages.ts'
+import { FETCH_BATCHED } from '../wire/opcodes.ts'
+import type { ClientConnection } from './connection.ts'
+import type { Link } from './link.ts'
+import type { ClientRecord, GroupAssignment, NackResult, RequestControl, Session } from './types.ts'
+import { recordOf } from './version-1.ts'
+
+/**
+ * The requests of one consumer of version 1, as they are, on one connection: what was delivered, the positions and the membership are
+ * the connection's, so it is never made again. Once it is gone the session is over.
+ */
+export class WireSession implements Session {
+  readonly #link: Link
+  readonly #onClose: () => void
+  #connection: ClientConnection | null = null
+  #closing: Promise<void> | null = null
+
+  constructor(link: Link, onClose: () => void) {
+    this.#link = link
+    this.#onClose = onClose
+  }
+
+  get open(): boolean {
+    return this.#closing === null && (this.#connection === null || this.#connection.open)
+  }
+
+  async fetch(topic: string, group: string, maxRecords: number, { signal }: RequestControl = {}): Promise<readonly ClientRecord[]> {
+    const connection = await this.#only()
+    const message = { topic, group, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS), isolation: 0, flags: FETCH_BATCHED }
+    const batches = await connection.fetch(message, this.#link.optionsOf({ signal }))
+    return batches.flatMap(({ records }) => records.map(recordOf))
+  }
+
+  async commit(topic: string, partition: number, offset: number, control: RequestControl = {}): Promise<void> {
+    await this.#request('COMMIT', { topic, partition, offset }, 'OK', control)
+  }
+
+  async nack(topic: string, partition: number, offset: number, reason: string, control: RequestControl = {}): Promise<NackResult> {
+    const answer = await this.#request('NACK', { topic, partition, offset, reason }, 'NACK_ACK', control)
+    return { deadLettered: answer.deadLettered !== 0, attempts: answer.attempts, deadLetterTopic: answer.dlqTopic }
+  }
+
+  async join(group: string, topics: readonly string[], control: RequestControl = {}): Promise<GroupAssignment> {
+    return this.#request('JOIN_GROUP', { group, memberId: '', topics: [...topics] }, 'GROUP_ASSIGNMENT', control)
+  }
+
+  async heartbeat(group: string, memberId: string, control: RequestControl = {}): Promise<void> {
+    await this.#request('GROUP_HEARTBEAT', { group, memberId }, 'OK', control)
+  }
+
+  async leave(group: string, memberId: string, control: RequestControl = {}): Promise<void> {
+    await this.#request('LEAVE_GROUP', { group, memberId }, 'OK', control)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#link.close().finally(this.#onClose)
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #only(): Promise<ClientConnection> {
+    this.#connection ??= await this.#link.connection()
+    if (!this.open) throw new MoonMQError('CONNECTION_CLOSED', { reason: 'the session is over' })
+    return this.#connection
+  }
+
+  async #request<N extends 'COMMIT' | 'NACK' | 'JOIN_GROUP' | 'GROUP_HEARTBEAT' | 'LEAVE_GROUP', R extends Answer>(
+    name: N,
+    message: Message<N>,
+    expects: R,
+    { signal }: RequestControl,
+  ): Promise<Message<R>> {
+    const connection = await this.#only()
+    return connection.request(name, message, expects, this.#link.optionsOf({ signal }))
+  }
+}
+
+type Answer = 'OK' | 'NACK_ACK' | 'GROUP_ASSIGNMENT'

@@ -1,0 +1,52 @@
+import { stripVTControlCharacters } from 'node:util'
+
+const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** The bytes as text, or null when they are no UTF-8. */
+export function decodeUtf8(bytes: Buffer): string | null {
+  try {
+    return strict.decode(bytes)
+  } catch {
+    return null
+  }
+}
+
+/** Bytes as text when they are UTF-8 without control characters, else as `base64:…`; null is `null`. */
+export function shown(bytes: Buffer | null): string {
+  if (bytes === null) return 'null'
+  const text = decodeUtf8(bytes)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal must not be steered by what a record holds
+  const isPlain = text !== null && !/[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f]/.test(text)
+  return isPlain ? text : `base64:${bytes.toString('base64')}`
+}
+
+/** The fields of a value in JSON: text where it is text, else base64 under another name. */
+export function jsonBytes(name: string, bytes: Buffer | null): Record<string, string | null> {
+  if (bytes === null) return { [name]: null }
+  const text = decodeUtf8(bytes)
+  return text === null ? { [`${name}Base64`]: bytes.toString('base64') } : { [name]: text }
+}
+
+/** Columns as wide as their widest cell; numbers to the right. `style` may colour the head. */
+export function tableText(
+  head: readonly string[],
+  rows: readonly (readonly (string | number)[])[],
+  style: (head: string) => string = (text) => text,
+): string {
+  const cells = rows.map((row) => row.map(String))
+  const widths = head.map((title, column) => cells.reduce((most, row) => Math.max(most, width(row[column] ?? '')), width(title)))
+  const numeric = head.map((_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === 'number'))
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => {
+        const space = ' '.repeat(Math.max(0, (widths[column] ?? 0) - width(cell)))
+        return numeric[column] ? space + cell : cell + space
+      })
+      .join('  ')
+      .trimEnd()
+  return `${[style(line(head)), ...cells.map(line)].join('\n')}\n`
+}
+
+function width(text: string): number {
+  return [...stripVTControlCharacters(text)].length
+}
