@@ -6,6 +6,7 @@ import type { BrokerDeps } from './broker-deps.ts'
 import { Cluster } from './cluster.ts'
 import { LAZY_TOPICS, openCoordinators } from './coordinators.ts'
 import { DeadLetters } from './dlq/dead-letters.ts'
+import { Nacks } from './dlq/nacks.ts'
 import { finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import type { GroupCoordinator } from './groups/group-shell.ts'
@@ -43,6 +44,8 @@ export interface BrokerOptions {
   readonly settings: ReadonlyMap<string, string>
   /** What is added to the name of a topic for its dead letters. Default `.dlq`. */
   readonly dlqSuffix?: string
+  /** NACKs after which a record becomes a dead letter. Default 3. */
+  readonly maxDeliveries?: number
   /** `moonmq.backend` of topics that are made without one. Default segmented. */
   readonly defaultBackend?: string
   /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
@@ -126,10 +129,14 @@ export class Broker implements RecordPorts, Resource {
       { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs, inflater },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
-    this.records = new Records({ partitions, inflater, log, producer, fetch: this.fetch, groups: this.groups })
+    this.records = new Records({ partitions, inflater, log, clock, producer, fetch: this.fetch, groups: this.groups, nacks: () => nacks })
     const letters = new DeadLetters(
       { ...deps, partitions, topics: this.topics, offsets: this.offsets, records: this.records, groupSettings: this.groupSettings },
       { suffix: options.dlqSuffix ?? '.dlq' },
+    )
+    const nacks = new Nacks(
+      { partitions, letters, metrics, records: this.records, groups: this.groups, attempts: this.#groups.attempts },
+      { maxDeliveries: options.maxDeliveries ?? 3 },
     )
     const share = openShare(
       {

@@ -67,7 +67,13 @@ export interface CommitOffsets {
   readonly generation: number
   readonly memberId: string
   readonly instanceId: string | null
-  readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly value: OffsetAndMetadata }[]
+  readonly offsets: readonly {
+    readonly topic: string
+    readonly partition: number
+    readonly value: OffsetAndMetadata
+    /** How often the record at this offset was refused by now; 0 = nobody counts it any more. Kept with the commit. */
+    readonly attempts?: { readonly offset: number; readonly count: number }
+  }[]
   /** False: the request knows of generations only, so no member of a consumer group can send it. Default true. */
   readonly understandsEpochs?: boolean
   /** Delivery commits answer after the append, explicit ones after the sync. */

@@ -428,11 +428,32 @@ export interface ConsumerOptions {
   readonly maxPartBytes?: number
   /** The place in a group of whoever reads, null while there is none: a member is given the partitions that are granted to it alone. */
   readonly membership?: () => GroupMembership | null
+  /** Dead letters come as the envelopes of version 1 of the native protocol. Default false. */
+  readonly withEnvelopes?: boolean
+}
+
+/** What a group commits when a record that failed is delivered again, and when it is done with. */
+export interface NackPlaces {
+  readonly again: number
+  readonly done: number
+}
+
+/** What became of a record that a consumer refused; durable. */
+export interface HeldNack {
+  /** `again`: it is delivered again. `moved`: it is in `topic`, or nowhere where that is empty. */
+  readonly kind: 'again' | 'moved'
+  /** Deliveries that have failed by now. */
+  readonly attempts: number
+  readonly topic: string
+  /** Moves the position and lets the partition be read on: in the turn in which the answer takes its place before what is read then. */
+  settle(): void
 }
 
 /** Records of one poll. The owner releases it when they were handed on. */
 export interface ConsumerRound {
   readonly records: readonly DeliveredRecord[]
+  /** A position went on, though perhaps past nothing that is shown. */
+  readonly isMoved: boolean
   /**
    * Stores the positions after the last delivered records, once a partition. Resolves after the append, not after its sync; what a
    * partition is refused with is logged only (docs/PROTOCOL.md).
@@ -454,8 +475,19 @@ export interface RecordConsumer {
   poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound>
   /** Position of a partition, or undefined before its first poll. */
   position(topic: string, partition: number): number | undefined
-  /** Moves the position: a rewind after NACK. */
-  seek(topic: string, partition: number, offset: number): void
+  /** What was read of it and not handed on yet is not stored any more. */
+  removeTopic(topic: string): void
+  /** Where a partition begins instead of at the group's offset. */
+  begin(topic: string, partition: number, offset: number): void
+  /** Finds where the group is in every partition of the set, so that what refuses it is thrown here and not by a poll. */
+  prepare(): Promise<void>
+  /**
+   * The record failed (DESIGN D11). Its partition is not read until `settle` was called. `places`: somebody else looks after positions, and
+   * says what the group commits; absent: the position goes back to the record, or past it. Throws INVALID_REQUEST for what was not given.
+   */
+  nack(topic: string, partition: number, offset: number, reason: string, places?: NackPlaces): Promise<HeldNack>
+  /** Calls `wake` when a poll may find more than the one before. One at a time. Returns how to stop. */
+  watch(wake: () => void): () => void
 }
 
 /** The broker with the records on top: what `native` and `http` are given. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.ts'
 import { MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Inflater } from '../record/inflater.ts'
@@ -5,6 +6,7 @@ import { type ConsumerDeps, ConsumerSession } from './consume/consumer-session.t
 import { PartialSections } from './consume/partial-sections.ts'
 import { RecordReader } from './consume/record-reader.ts'
 import type { RequestContext } from './context.ts'
+import type { Nacks } from './dlq/nacks.ts'
 import type {
   ConsumerOptions,
   FetchPort,
@@ -36,11 +38,13 @@ export class Records implements RecordPort {
     groups: GroupPort
     inflater: Inflater
     log: Logger
+    clock: Clock
+    nacks: () => Nacks
     fetch: FetchPort
     producer: RecordProducer
   }) {
-    const { partitions, groups, inflater, log, fetch } = deps
-    this.#deps = { partitions, groups, inflater, log, partial: new PartialSections({ maxBytes: PARTIAL_BYTES }) }
+    const { partitions, groups, inflater, log, clock, nacks, fetch } = deps
+    this.#deps = { partitions, groups, inflater, log, clock, nacks, partial: new PartialSections({ maxBytes: PARTIAL_BYTES }) }
     this.#producer = deps.producer
     this.#reader = new RecordReader({ ...this.#deps, fetch })
   }

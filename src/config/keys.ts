@@ -92,7 +92,7 @@ export const SETTINGS = {
     },
     dlq: {
       suffix: text('.dlq', { min: 1, doc: 'What is added to the name of a topic for its dead letters.' }),
-      maxDeliveries: integer(3, { min: 1, max: INT_MAX, doc: 'Deliveries after which a record becomes a dead letter.', idle: true }),
+      maxDeliveries: integer(3, { min: 1, max: INT_MAX, doc: 'NACKs of a group after which a record becomes a dead letter.' }),
     },
     metricsAuth: {
       token: text('', {

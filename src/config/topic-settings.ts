@@ -1,4 +1,4 @@
-import { checkNamedSetting, type KafkaSetting, kafkaNumber, LONG_MAX } from './kafka-setting.ts'
+import { checkNamedSetting, elementsOf, type KafkaSetting, kafkaNumber, LONG_MAX } from './kafka-setting.ts'
 
 /** A broker setting that gives a topic setting its value when the topic has none of its own. */
 export interface BrokerSynonym {
@@ -61,6 +61,22 @@ const REPLICAS = {
   expression: /^(\*|\d+:\d+(\s*,\s*\d+:\d+)*)?$/,
   words: 'partition:broker, more of them after commas, or *',
 }
+
+/** Units of `moonmq.retry.delays`. */
+const DELAY_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: HOUR_MS, d: DAY_MS }
+const DELAYS = {
+  expression: /^$|^[1-9]\d{0,6}(ms|s|m|h|d)(,\s*[1-9]\d{0,6}(ms|s|m|h|d)){0,15}$/,
+  words: 'at most 16 times with their units, separated by commas, such as 1s,10s,1m',
+}
+
+/** The times of a value of `moonmq.retry.delays` that was checked. */
+export function retryDelaysMs(value: string): readonly number[] {
+  return elementsOf(value).map((each) => {
+    const [, digits = '', unit = ''] = /^(\d+)([a-z]+)$/.exec(each) ?? []
+    return Number(digits) * (DELAY_MS[unit] ?? 0)
+  })
+}
+
 const CODECS = ['uncompressed', 'gzip', 'snappy', 'lz4', 'zstd', 'producer']
 
 /**
@@ -270,6 +286,14 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     '',
     { values: ['full', 'header'] },
     'full: every record of a batch is looked at before it is stored. header: of a compressed batch only the header and the checksum, which saves inflating it; a producer can then store what no consumer can read.',
+  ),
+  row(
+    'moonmq.retry.delays',
+    'string',
+    '',
+    '',
+    { pattern: DELAYS },
+    'Times after which a record that its group could not process comes back to it, one after the other, with their units: 1s,10s,1m. Only what fails once more than there are times becomes a dead letter. Empty: native consumers get it again at once, server.dlq.maxDeliveries times; share groups, as they are set.',
   ),
   row(
     'moonmq.storage',

@@ -72,6 +72,7 @@ export const ERRORS = {
   OFFLOAD_FAILED: row(7, 7, 503, RETRY, 'a record batch could not be looked into: {reason}'),
   INVALID_TIMESTAMP: row(1, 32, 400, FINAL, 'record timestamp {timestamp} is not acceptable: {reason}'),
   OFFSET_OUT_OF_RANGE: row(7, 1, 416, FINAL, 'offset {offset} of {topic}-{partition} is outside {start}..{end}'),
+  RECORD_MISSING: row(7, 1, 404, FINAL, 'there is no record at offset {offset} of {topic}-{partition} that a consumer can read'),
   VALUE_TOO_LARGE_FOR_CLIENT: row(
     7,
     10,

@@ -14,8 +14,9 @@ import { ConnectionDeadlines, type Overdue } from './deadlines.ts'
 import { closesConnection, type Dispatch, isPipelined } from './dispatch.ts'
 import type { Instruments } from './instruments.ts'
 import type { NativeDoorOptions } from './options.ts'
+import type { PushChannel } from './push-delivery.ts'
 import { type OpenReply, Replies } from './replies.ts'
-import { ANONYMOUS, type Answer, type Call, Later, Session } from './session.ts'
+import { ANONYMOUS, AndThen, type Answer, type Call, Later, Session } from './session.ts'
 
 export interface ConnectionDeps {
   readonly broker: RecordPorts
@@ -41,7 +42,7 @@ const FRAME_OVERHEAD_BYTES = 160
  * One native connection. Its requests run strictly one after another (DESIGN section 4); only produce lets the next one start while
  * its acknowledgement is outstanding. Owns the socket, the frames read from it, the order of its answers and its deadlines.
  */
-export class NativeConnection implements NetHandlers {
+export class NativeConnection implements NetHandlers, PushChannel {
   readonly #deps: ConnectionDeps
   readonly #options: NativeDoorOptions
   readonly #socket: NetConnection
@@ -129,6 +130,25 @@ export class NativeConnection implements NetHandlers {
   drain(): void {
     this.#pump()
     this.#flush()
+    this.#session.push?.drained()
+  }
+
+  get queuedBytes(): number {
+    return this.#socket.queuedBytes
+  }
+
+  /** Of pushed records. Behind the answers that are ready, whose requests came before what is pushed now was read. */
+  send(frames: readonly Buffer[]): Promise<boolean> {
+    this.#flush()
+    if (this.#closed || this.#ended || this.#ending !== null) return Promise.resolve(false)
+    const { clock } = this.#deps
+    // What is lost is told before the end of the connection is; and others get their turn between two rounds.
+    return new Promise((resolve) => this.#send(frames, () => clock.defer(() => resolve(!this.#closed))))
+  }
+
+  fail(error: MoonMQError): void {
+    this.#deps.log.warn('native.push_failed', `connection closed: what it subscribed to cannot be read: ${error.message}`, this.#fields())
+    this.stop('push_failed', error)
   }
 
   end(): void {
@@ -241,6 +261,7 @@ export class NativeConnection implements NetHandlers {
       clock: this.#deps.clock,
       options: this.#options,
       push: this.#push,
+      channel: this,
     }
     let answer: Answer | Later | Promise<Answer>
     try {
@@ -287,7 +308,10 @@ export class NativeConnection implements NetHandlers {
   #answered(answer: Answer, reply: OpenReply): void {
     if (this.#closed) return
     this.#deps.instruments.answered(reply.opcode, this.#deps.clock.monotonicMs() - reply.startedMs)
-    this.#replies.ready(reply, answer === null ? [] : Buffer.isBuffer(answer) ? [answer] : answer)
+    if (answer instanceof AndThen) {
+      this.#replies.ready(reply, [answer.frames])
+      answer.act()
+    } else this.#replies.ready(reply, answer === null ? [] : Buffer.isBuffer(answer) ? [answer] : answer)
   }
 
   #failed(cause: unknown, frame: Frame, reply: OpenReply): void {
@@ -333,17 +357,27 @@ export class NativeConnection implements NetHandlers {
     if (this.#ending !== null) this.#endWhenQuiet()
   }
 
-  #send(frames: readonly Buffer[]): void {
+  #send(frames: readonly Buffer[], taken?: () => void): void {
     if (frames.length === 0) return
     let bytes = 0
     for (const frame of frames) bytes += frame.length
     if (this.#socket.queuedBytes + bytes > this.#options.maxPendingBytes) {
       this.#deps.log.warn('native.too_much_pending', 'connection closed: the client does not read what is sent to it', this.#fields())
       this.destroy('pending_bytes')
+      taken?.()
       return
     }
     this.#deps.instruments.sent(frames.length, bytes)
-    this.#socket.send(frames, this.#deadlines.sending())
+    const sent = this.#deadlines.sending()
+    this.#socket.send(
+      frames,
+      taken === undefined
+        ? sent
+        : () => {
+            sent()
+            taken()
+          },
+    )
   }
 
   readonly #push = (frame: Buffer): void => {

@@ -5,6 +5,7 @@ import { encodeFrame } from '../wire/frame.ts'
 import type { Message } from '../wire/messages.ts'
 import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import type { NativeDoorOptions } from './options.ts'
+import type { PushChannel, PushDelivery } from './push-delivery.ts'
 
 export type ConnectionState = 'new' | 'greeted' | 'authenticated'
 
@@ -20,6 +21,8 @@ export class Session {
   consumer: RecordConsumer | null = null
   /** Made by JOIN_GROUP, and kept when it has lapsed: what the connection reads is refused until it joins again or leaves. */
   membership: GroupMembership | null = null
+  /** Made by the first SUBSCRIBE or STREAM: records are pushed from then on, and FETCH is refused. */
+  push: PushDelivery | null = null
   readonly #loggedIn: () => void
 
   constructor(context: RequestContext, loggedIn: () => void) {
@@ -59,10 +62,22 @@ export interface Call {
   readonly options: NativeDoorOptions
   /** Sends a frame that answers nothing, now or later, behind the answers that are ready. */
   readonly push: (frame: Buffer) => void
+  readonly channel: PushChannel
+}
+
+/** An answer, and what is done in the turn in which it takes its place: frames that are pushed later come after it. */
+export class AndThen {
+  readonly frames: Buffer
+  readonly act: () => void
+
+  constructor(frames: Buffer, act: () => void) {
+    this.frames = frames
+    this.act = act
+  }
 }
 
 /** The frames that answer a request; null = it has no answer. */
-export type Answer = Buffer | readonly Buffer[] | null
+export type Answer = Buffer | readonly Buffer[] | AndThen | null
 
 /** The request is done but for its answer, which the next request need not wait for. Only produce answers so. */
 export class Later {

@@ -76,6 +76,8 @@ export const METRICS: readonly MetricRow[] = [
     ['type'],
     'Records acknowledged by members of share groups: accept, release, reject, renew, gap',
   ),
+  counter('moonmq_nack_total', ['topic'], 'Records that native consumers refused'),
+  counter('moonmq_retry_records_total', ['topic'], 'Records moved to wait for another try, by the topic that they came from'),
   counter('moonmq_dlq_records_total', ['topic'], 'Records moved to the dead-letter topic, by the topic that they came from'),
   counter('moonmq_dlq_failed_total', ['error'], 'Dead records that could not be moved and are tried again, by error'),
 

@@ -215,6 +215,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
       settings: settings.kafka,
       defaultBackend: settings.server.storageBackend,
       dlqSuffix: settings.server.dlq.suffix,
+      maxDeliveries: settings.server.dlq.maxDeliveries,
     },
   )
   undo.push(() => broker.close())

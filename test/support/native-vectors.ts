@@ -29,6 +29,7 @@ export interface NativeVectors {
   readonly vectors: readonly Vector[]
   readonly malformed: readonly Malformed[]
   readonly auxiliary: {
+    readonly dlqEnvelope: readonly { readonly fields: Readonly<Record<string, string | number>>; readonly valueHex: string }[]
     readonly keyPartitioner: { readonly samples: readonly { key: string; hash: number; partitions: number; partition: number }[] }
   }
 }

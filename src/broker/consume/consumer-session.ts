@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/clock.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
 import { Serial } from '../../core/serial.ts'
@@ -5,22 +6,30 @@ import type { IsolationLevel } from '../../core/types.ts'
 import type { Uuid } from '../../core/uuid.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
+import type { Nacks } from '../dlq/nacks.ts'
 import type {
   CommitOffsets,
   ConsumerOptions,
   ConsumerRound,
   DeliveredRecord,
+  GrantedPartitions,
   GroupMembership,
   GroupPort,
+  HeldNack,
   MemberRound,
+  NackPlaces,
   RecordConsumer,
 } from '../ports.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
 import { type DecodeDeps, type Decoded, decodeRecords } from './decode.ts'
+import { LogWatch } from './log-watch.ts'
+import { dueOf, sourceOf, tiersOf } from './tiers.ts'
 
 /** Bytes read from a log at once: enough for many records, little enough to be thrown away when a poll wants few. */
 const LEAST_READ_BYTES = 16 * 1024
 const MOST_READ_BYTES = 1024 * 1024
+
+const NO_MEMBER = { generation: -1, memberId: '' }
 
 interface Position {
   readonly topicId: Uuid
@@ -29,26 +38,38 @@ interface Position {
   offset: number
   /** A record too large for the client was reported in the log already. */
   reportedOffset: number
+  /** Where it began: nothing before it was given to this client. */
+  first: number
+  /** Records below it were given to the client. */
+  givenEnd: number
+  /** Counts what moved the position away from the reading: a round that began before it stores nothing of this partition. */
+  moves: number
+  /** NACKs under way: it is not read meanwhile. */
+  holds: number
 }
 
 /** What a round took from one partition. */
 interface Taken {
   readonly served: ServedPartition
   readonly position: Position
-  /** Where the round found the position. A seek meanwhile wins over the round. */
+  /** Where the round found the position. What moves it meanwhile wins over the round. */
   readonly from: number
+  readonly moves: number
   readonly nextOffset: number
 }
 
 export interface ConsumerDeps extends DecodeDeps {
   readonly partitions: Partitions
   readonly groups: GroupPort
+  readonly clock: Clock
   readonly log: Logger
+  /** Made after what it moves records with. */
+  readonly nacks: () => Nacks
 }
 
 /** A round under way: everything that it read, so that it can be given back. */
 interface RoundState {
-  readonly records: DeliveredRecord[]
+  records: DeliveredRecord[]
   readonly releases: (() => void)[]
   readonly taken: Taken[]
   readonly maxRecords: number
@@ -67,12 +88,18 @@ export class ConsumerSession implements RecordConsumer {
   readonly #deps: ConsumerDeps
   readonly #context: RequestContext
   readonly #maxPartBytes: number
+  readonly #withEnvelopes: boolean
   readonly #topics = new Set<string>()
   readonly #positions = new Map<string, Position[]>()
   readonly #polls = new Serial()
+  /** What is stored for the group, one after another. */
+  readonly #commits = new Serial()
+  readonly #watch: LogWatch
   /** Which partition the next round begins with, so that a small budget reaches all of them in turn. */
   #turn = 0
   readonly #membership: () => GroupMembership | null
+  /** Records that wait for their next try are among what is read. */
+  #hasTiers = false
 
   constructor(deps: ConsumerDeps, context: RequestContext, options: ConsumerOptions) {
     this.#deps = deps
@@ -81,6 +108,8 @@ export class ConsumerSession implements RecordConsumer {
     this.isolation = options.isolation
     this.#membership = options.membership ?? (() => null)
     this.#maxPartBytes = options.maxPartBytes ?? Number.POSITIVE_INFINITY
+    this.#withEnvelopes = options.withEnvelopes ?? false
+    this.#watch = new LogWatch(deps)
   }
 
   get topics(): readonly string[] {
@@ -98,9 +127,76 @@ export class ConsumerSession implements RecordConsumer {
     return this.#positions.get(topic)?.[partition]?.offset
   }
 
-  seek(topic: string, partition: number, offset: number): void {
+  removeTopic(topic: string): void {
+    this.#topics.delete(topic)
+    for (const name of [topic, ...tiersOf(this.#deps.partitions, topic).map((tier) => tier.topic.name)]) {
+      for (const position of this.#positions.get(name) ?? []) if (position !== undefined) position.moves++
+      this.#positions.delete(name)
+    }
+    this.#watch.wake()
+  }
+
+  begin(topic: string, partition: number, offset: number): void {
+    const former = this.#positions.get(topic)?.[partition]
+    if (former !== undefined) former.moves++
+    this.#setPosition(this.#deps.partitions.partition(topic, partition), offset, null)
+  }
+
+  async prepare(): Promise<void> {
+    await this.#polls.run(async () => {
+      const granted = this.#membership()?.beginRound() ?? null
+      try {
+        await this.#findPositions(this.#readable(granted), granted)
+      } finally {
+        granted?.end()
+      }
+    })
+  }
+
+  watch(wake: () => void): () => void {
+    return this.#watch.start(wake)
+  }
+
+  async nack(topic: string, partition: number, offset: number, reason: string, places?: NackPlaces): Promise<HeldNack> {
+    const member = this.#claim()
     const position = this.#positions.get(topic)?.[partition]
-    if (position !== undefined) position.offset = offset
+    if (position === undefined || offset < position.first || offset >= position.givenEnd) {
+      throw new MoonMQError('INVALID_REQUEST', { reason: `offset ${offset} of ${topic}-${partition} was not given to this connection` })
+    }
+    position.holds++
+    position.moves++
+    try {
+      const request = { group: this.group, topic, partition, offset, reason, isolation: this.isolation, member }
+      const { again, done } = places ?? { again: offset, done: offset + 1 }
+      const nacked = await this.#commits.run(() => this.#deps.nacks().nack(this.#context, { ...request, again, done }))
+      let isHeld = true
+      const settle = () => {
+        if (!isHeld) return
+        isHeld = false
+        if (places === undefined) {
+          position.offset = nacked.kind === 'again' ? Math.min(position.offset, again) : Math.max(position.offset, done)
+        }
+        this.#letGo(position)
+      }
+      return { ...nacked, settle }
+    } catch (error) {
+      this.#letGo(position)
+      throw error
+    }
+  }
+
+  /** What a commit is fenced by. Throws GROUP_MEMBER_UNKNOWN. */
+  #claim(): Pick<CommitOffsets, 'generation' | 'memberId'> {
+    const membership = this.#membership()
+    if (membership?.group !== this.group) return NO_MEMBER
+    const { memberId, joinEpoch: generation, hasLapsed } = membership
+    if (hasLapsed) throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group: this.group, member: memberId })
+    return { memberId, generation }
+  }
+
+  #letGo(position: Position): void {
+    position.holds--
+    this.#watch.wake()
   }
 
   poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
@@ -128,13 +224,20 @@ export class ConsumerSession implements RecordConsumer {
       throw error
     }
     if (state.records.length === 0 && state.refusal !== null) throw state.refusal
-    for (const { position, from, nextOffset } of state.taken) if (position.offset === from) position.offset = nextOffset
+    const overtaken = state.taken.filter(({ position, moves }) => position.moves !== moves)
+    if (overtaken.length > 0) state.records = state.records.filter((record) => !overtaken.some(({ served }) => isOf(record, served)))
+    for (const { position, moves, nextOffset } of state.taken) {
+      if (position.moves !== moves) continue
+      position.offset = nextOffset
+      position.givenEnd = Math.max(position.givenEnd, nextOffset)
+    }
     let released = false
     return {
       records: state.records,
-      commit: () => this.#commit(state.taken),
+      isMoved: state.taken.length > overtaken.length,
+      commit: () => this.#commits.run(() => this.#commit(state.taken)),
       giveBack: () => {
-        for (const { position, from, nextOffset } of state.taken) if (position.offset === nextOffset) position.offset = from
+        for (const { position, moves, from } of state.taken) if (position.moves === moves) position.offset = from
       },
       release: () => {
         if (released) return
@@ -151,6 +254,7 @@ export class ConsumerSession implements RecordConsumer {
    */
   #readable(granted: MemberRound | null): ServedPartition[] {
     const readable: ServedPartition[] = []
+    this.#hasTiers = false
     for (const name of this.#topics) {
       const topic = this.#deps.partitions.topic(name)
       if (topic === undefined) {
@@ -166,8 +270,24 @@ export class ConsumerSession implements RecordConsumer {
           delete positions?.[partition]
         if (served.log !== undefined && grants?.has(partition) !== false) readable.push(served)
       }
+      this.#addTiers(name, grants, readable)
     }
+    this.#watch.follow(readable)
     return readable
+  }
+
+  /** A member reads the tiers of the partitions that it was granted. */
+  #addTiers(name: string, grants: GrantedPartitions | undefined, readable: ServedPartition[]): void {
+    for (const { topic } of tiersOf(this.#deps.partitions, name)) {
+      this.#hasTiers = true
+      const positions = this.#positions.get(topic.name)
+      for (const served of topic.partitions) {
+        const position = positions?.[served.partition]
+        if (grants !== undefined && position !== undefined && position.grant !== (grants.get(served.partition) ?? null))
+          delete positions?.[served.partition]
+        if (served.log !== undefined && grants?.has(served.partition) !== false) readable.push(served)
+      }
+    }
   }
 
   #positionOf(served: ServedPartition): Position | undefined {
@@ -191,16 +311,20 @@ export class ConsumerSession implements RecordConsumer {
     const offsets = new Map(committed.map((each) => [`${each.topic}-${each.partition}`, each.value?.offset ?? 0]))
     for (const list of unknown.values()) {
       for (const served of list) {
-        const { name, id } = served.topic
-        const grant = granted?.partitionsOf(name).get(served.partition) ?? null
-        let positions = this.#positions.get(name)
-        if (positions === undefined) {
-          positions = []
-          this.#positions.set(name, positions)
-        }
-        positions[served.partition] = { topicId: id, grant, offset: offsets.get(`${name}-${served.partition}`) ?? 0, reportedOffset: -1 }
+        this.#setPosition(served, offsets.get(`${served.topic.name}-${served.partition}`) ?? 0, granted)
       }
     }
+  }
+
+  #setPosition(served: ServedPartition, offset: number, granted: MemberRound | null): void {
+    const { name, id } = served.topic
+    const grant = granted?.partitionsOf(this.#hasTiers ? sourceOf(name) : name).get(served.partition) ?? null
+    let positions = this.#positions.get(name)
+    if (positions === undefined) {
+      positions = []
+      this.#positions.set(name, positions)
+    }
+    positions[served.partition] = { topicId: id, grant, offset, reportedOffset: -1, first: offset, givenEnd: offset, moves: 0, holds: 0 }
   }
 
   async #readRound(readable: readonly ServedPartition[], state: RoundState): Promise<void> {
@@ -218,23 +342,29 @@ export class ConsumerSession implements RecordConsumer {
   async #readPartition(served: ServedPartition, maxRecords: number, state: RoundState): Promise<void> {
     const { log } = served
     const position = this.#positionOf(served)
-    if (log === undefined || position === undefined) return
-    const from = position.offset
+    if (log === undefined || position === undefined || position.holds > 0) return
+    const { offset: from, moves } = position
+    const due = this.#hasTiers ? dueOf(this.#deps.partitions, served, this.group, this.#deps.clock.nowMs()) : null
     let offset = Math.max(from, log.logStartOffset)
     const limitOffset = this.isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark
     let wanted = maxRecords
     while (offset < limitOffset && wanted > 0 && state.bytes < state.maxBytes) {
       const decoded = await this.#readSome(served, log, { offset, limitOffset, maxRecords: wanted }, state)
-      state.records.push(...decoded.records)
+      const records = due === null ? decoded.records : due.take(decoded)
+      state.records.push(...records)
       state.bytes += decoded.bytes
-      served.topic.counters.fetchedRecords.add(decoded.records.length)
-      wanted -= decoded.records.length
+      served.topic.counters.fetchedRecords.add(records.length)
+      wanted -= records.length
       const moved = decoded.nextOffset > offset
       offset = decoded.nextOffset
+      if (due !== null && due.nextMs !== null) {
+        this.#watch.at(due.nextMs)
+        break
+      }
       if (decoded.tooLarge !== null) this.#refuse(decoded.tooLarge, position, offset, state)
       if (decoded.full || decoded.tooLarge !== null || !moved) break
     }
-    if (offset !== from) state.taken.push({ served, position, from, nextOffset: offset })
+    if (offset !== from) state.taken.push({ served, position, from, moves, nextOffset: offset })
   }
 
   async #readSome(
@@ -262,6 +392,7 @@ export class ConsumerSession implements RecordConsumer {
       maxRecords: from.maxRecords,
       maxBytes: room,
       maxPartBytes: this.#maxPartBytes,
+      withEnvelopes: this.#withEnvelopes,
     })
   }
 
@@ -276,13 +407,15 @@ export class ConsumerSession implements RecordConsumer {
   }
 
   async #commit(taken: readonly Taken[]): Promise<void> {
-    if (taken.length === 0) return
-    const offsets: CommitOffsets['offsets'] = taken.map(({ served, nextOffset }) => ({
-      topic: served.topic.name,
-      partition: served.partition,
-      value: { offset: nextOffset, leaderEpoch: served.log?.leaderEpoch ?? -1, metadata: '' },
-    }))
-    const request = { group: this.group, generation: -1, memberId: '', instanceId: null, offsets, durable: false }
+    const offsets: CommitOffsets['offsets'] = taken
+      .filter(({ position, moves }) => position.moves === moves)
+      .map(({ served, nextOffset }) => ({
+        topic: served.topic.name,
+        partition: served.partition,
+        value: { offset: nextOffset, leaderEpoch: served.log?.leaderEpoch ?? -1, metadata: '' },
+      }))
+    if (offsets.length === 0) return
+    const request = { group: this.group, ...NO_MEMBER, instanceId: null, offsets, durable: false }
     try {
       const outcomes = await this.#deps.groups.commit(this.#context, request)
       for (const [index, error] of outcomes.entries()) if (error !== null) this.#commitFailed(error, offsets[index]?.topic ?? '')
@@ -298,4 +431,8 @@ export class ConsumerSession implements RecordConsumer {
       topic,
     })
   }
+}
+
+function isOf(record: DeliveredRecord, { topic, partition }: ServedPartition): boolean {
+  return record.partition === partition && record.topic === topic.name
 }

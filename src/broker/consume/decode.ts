@@ -2,9 +2,11 @@ import { MoonMQError } from '../../core/errors.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { type BatchHeader, codecOf, isControl, isTransactional, lastOffset, nextOffset, readBatchHeader } from '../../record/batch.ts'
 import { readControlKind } from '../../record/control.ts'
+import { encodeEnvelope } from '../../record/dlq-envelope.ts'
 import type { Inflater } from '../../record/inflater.ts'
 import { RecordCursor } from '../../record/record.ts'
 import type { AbortedTransaction } from '../../storage/types.ts'
+import { envelopeOf } from '../dlq/provenance.ts'
 import type { DeliveredRecord } from '../ports.ts'
 import type { PartialSections } from './partial-sections.ts'
 
@@ -26,6 +28,8 @@ export interface DecodeRequest {
   readonly maxBytes: number
   /** Largest key or value; Infinity = no limit. */
   readonly maxPartBytes: number
+  /** Dead letters are told as version 1 of the native protocol tells them. Default false. */
+  readonly withEnvelopes?: boolean
 }
 
 /** `nextOffset`: where to go on. `tooLarge`: the record there cannot be given to this reader. `bytes`: of keys, values and headers. */
@@ -112,7 +116,14 @@ function takeRecords(section: Buffer, header: BatchHeader, request: DecodeReques
     }
     const { offset, timestampMs } = cursor
     const { topic, partition } = request
-    decoded.records.push({ topic, partition, offset, timestampMs, key: cursor.key(), value: cursor.value(), headers: cursor.headers() })
+    const headers = cursor.headers()
+    const envelope = request.withEnvelopes && headers.length > 0 ? envelopeOf({ headers, value: cursor.value() }) : null
+    const value = envelope === null ? cursor.value() : encodeEnvelope(envelope, request.maxPartBytes)
+    if (envelope !== null && value !== null && value.length > request.maxPartBytes) {
+      decoded.tooLarge = tooLargeFor(request, cursor)
+      return
+    }
+    decoded.records.push({ topic, partition, offset, timestampMs, key: cursor.key(), value, headers })
     decoded.bytes += cursor.sizeBytes
     decoded.nextOffset = offset + 1
   }

@@ -3,7 +3,7 @@ import { MoonMQError } from '../../core/errors.ts'
 import { MIB } from '../../core/limits.ts'
 import { codecOf, isControl, isTransactional, nextOffset, readBatchHeader, verifyBatchCrc } from '../../record/batch.ts'
 import { type BatchOptions, buildBatch, type NewRecord } from '../../record/builder.ts'
-import { RecordCursor, recordsSection } from '../../record/record.ts'
+import { RecordCursor, type RecordHeader, recordsSection } from '../../record/record.ts'
 import { readEndTransaction } from '../../storage/producer-state.ts'
 import type { Log } from '../../storage/types.ts'
 
@@ -21,7 +21,14 @@ export interface CoordinatorTopic {
 /** What a replay meets, in the order of the log. */
 export interface ReplaySink {
   /** `transaction` is the producer whose transaction the record waits for the end of; null: it holds at once. */
-  record(key: Buffer, value: Buffer | null, timestampMs: number, transaction: PendingOf | null, offset: number): void
+  record(
+    key: Buffer,
+    value: Buffer | null,
+    timestampMs: number,
+    transaction: PendingOf | null,
+    offset: number,
+    headers: readonly RecordHeader[],
+  ): void
   ended(producerId: number, committed: boolean): void
 }
 
@@ -100,7 +107,7 @@ function replayBatches(bytes: Buffer, sink: ReplaySink): void {
       const cursor = new RecordCursor(recordsSection(bytes, position, header), header)
       while (cursor.next()) {
         const key = cursor.key()
-        if (key !== null) sink.record(key, cursor.value(), cursor.timestampMs, transaction, cursor.offset)
+        if (key !== null) sink.record(key, cursor.value(), cursor.timestampMs, transaction, cursor.offset, cursor.headers())
       }
     }
     position += header.sizeBytes

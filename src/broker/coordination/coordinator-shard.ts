@@ -110,9 +110,9 @@ export class CoordinatorShard {
     let records = 0
     if (log !== undefined) {
       const sink: ReplaySink = {
-        record(key, value, timestampMs, transaction, offset) {
+        record(...record) {
           records++
-          load.record(key, value, timestampMs, transaction, offset)
+          load.record(...record)
         },
         ended: (producerId, committed) => load.ended(producerId, committed),
       }

@@ -8,7 +8,7 @@ import { INTERNAL_CONTEXT } from '../context.ts'
 import type { OffsetPort, OutgoingRecord, RecordPort, TopicPort } from '../ports.ts'
 import type { GroupSettings } from '../settings.ts'
 import type { Partitions } from '../topics/partitions.ts'
-import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey, originOf } from './provenance.ts'
+import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey, provenanceOf } from './provenance.ts'
 
 export interface DeadLetterDeps {
   readonly topics: TopicPort
@@ -24,6 +24,22 @@ export interface DeadLetterDeps {
 export interface DeadLetterOptions {
   /** What is added to the name of a topic for its dead letters: `server.dlq.suffix`. */
   readonly suffix: string
+}
+
+/** `kept`: in the dead-letter topic. `dropped`: its topic wants no copy. `stays`: it is a dead letter already, and delivered again. */
+export type DeathOf = 'kept' | 'dropped' | 'stays'
+
+/** Where records are moved to: the dead-letter topic, or a tier of the topics of those that wait for their next try. */
+export interface Move {
+  /** An earlier try may have come through, so those that are found among the latest of the partition are left out. */
+  readonly mayRepeat: boolean
+  /** From 1; absent: they are dead. */
+  readonly tier?: number
+}
+
+interface Target {
+  readonly name: string
+  readonly kind: 'dead' | 'retry'
 }
 
 const TIMEOUT_MS = 30_000
@@ -48,41 +64,49 @@ export class DeadLetters {
     this.#options = options
   }
 
-  /** Whether records of the topic are kept when they die: not where the topic says otherwise, nor those of a dead-letter topic itself. */
-  isKept(topic: string, group: string): boolean {
-    const settings = this.#deps.partitions.topic(topic)?.settings
-    return settings?.keepsDeadLetters === true && !topic.endsWith(this.#options.suffix) && this.#nameFor(topic, group) !== topic
+  /** What becomes of records of the topic that the group gives up. */
+  deathOf(topic: string, group: string): DeathOf {
+    if (topic.endsWith(this.#options.suffix) || this.nameFor(topic, group) === topic) return 'stays'
+    return this.#deps.partitions.topic(topic)?.settings.keepsDeadLetters === true ? 'kept' : 'dropped'
   }
 
-  #nameFor(topic: string, group: string): string {
+  /** The dead-letter topic. */
+  nameFor(topic: string, group: string): string {
     // The one that the group has chosen for all of its dead letters, else that of the topic.
     return this.#deps.groupSettings.text(group, 'errors.deadletterqueue.topic.name') || topic + this.#options.suffix
   }
 
   /**
-   * Moves records of one partition. Durable when it resolves. `mayRepeat`: an earlier try may have come through, so those that are found among
-   * the latest of the dead-letter partition are left out. Throws what keeps a record from being moved; then it must stay where it is.
+   * Moves records of one partition. Durable when it resolves, with the name of the topic that they are in. Throws what keeps a record from
+   * being moved; then it must stay where it is.
    */
-  async move(letters: readonly DeadLetter[], mayRepeat: boolean): Promise<void> {
+  async move(letters: readonly DeadLetter[], { mayRepeat, tier }: Move): Promise<string> {
     const [first] = letters
-    if (first === undefined) return
+    if (first === undefined) return ''
     try {
-      const target = await this.#topic(first.topic, first.group)
-      const partition = first.partition % target.partitions.length
-      const missing = mayRepeat ? await this.#notYetThere(target.name, partition, letters) : letters
-      await this.#append(target.name, partition, missing)
-      this.#deps.metrics.counter('moonmq_dlq_records_total', { topic: first.topic }).add(missing.length)
+      const target: Target =
+        tier === undefined
+          ? { name: this.nameFor(first.topic, first.group), kind: 'dead' }
+          : { name: tierName(first.topic, tier), kind: 'retry' }
+      const topic = await this.#topic(first.topic, target)
+      const partition = first.partition % topic.partitions.length
+      const missing = mayRepeat ? await this.#notYetThere(target, partition, letters) : letters
+      await this.#append(target, partition, missing)
+      const counter = target.kind === 'dead' ? 'moonmq_dlq_records_total' : 'moonmq_retry_records_total'
+      this.#deps.metrics.counter(counter, { topic: first.topic }).add(missing.length)
+      return target.name
     } catch (error) {
       this.#deps.metrics.counter('moonmq_dlq_failed_total', { error: asMoonMQError(error).code }).add(letters.length)
       throw error
     }
   }
 
-  async #append(topic: string, partition: number, letters: readonly DeadLetter[]): Promise<void> {
+  async #append({ name: topic, kind }: Target, partition: number, letters: readonly DeadLetter[]): Promise<void> {
+    if (letters.length === 0) return
     const nowMs = this.#deps.clock.nowMs()
     const records = letters.map((letter): OutgoingRecord => {
       const { key, value } = letter
-      return { topic, partition, key, value, headers: letterHeaders(letter, nowMs), timestampMs: nowMs }
+      return { topic, partition, key, value, headers: letterHeaders(letter, nowMs, kind), timestampMs: nowMs }
     })
     const tooLarge = await this.#write(records, NOT_COMPRESSED)
     // What came compressed may only fit compressed.
@@ -107,7 +131,7 @@ export class DeadLetters {
   }
 
   /** The letters that are not among the latest records of the partition. */
-  async #notYetThere(topic: string, partition: number, letters: readonly DeadLetter[]): Promise<readonly DeadLetter[]> {
+  async #notYetThere({ name: topic, kind }: Target, partition: number, letters: readonly DeadLetter[]): Promise<readonly DeadLetter[]> {
     const wanted = new Map(letters.map((letter) => [originKey(letter), letter]))
     const { earliest, highWatermark } = this.#deps.offsets.bounds(INTERNAL_CONTEXT, topic, partition)
     let offset = Math.max(earliest, highWatermark - LOOK_BACK_RECORDS)
@@ -123,7 +147,7 @@ export class DeadLetters {
       })
       try {
         for (const { headers } of read.records) {
-          const origin = originOf(headers)
+          const origin = provenanceOf(headers, kind)
           if (origin !== null) wanted.delete(originKey(origin))
         }
         if (read.nextOffset <= offset) break
@@ -135,19 +159,18 @@ export class DeadLetters {
     return [...wanted.values()]
   }
 
-  /** The topic for dead letters, made when there is none: with as many partitions as theirs, so that a record keeps its number. */
-  async #topic(source: string, group: string): Promise<TopicImage> {
-    const name = this.#nameFor(source, group)
+  /** The topic for them, made when there is none: with as many partitions as theirs, so that a record keeps its number. */
+  async #topic(source: string, { name, kind }: Target): Promise<TopicImage> {
     const known = this.#deps.topics.find(name)
     if (known !== undefined) return known
     const pending = this.#making.get(name)
     if (pending !== undefined) return pending
-    const making = this.#make(source, name).finally(() => this.#making.delete(name))
+    const making = this.#make(source, name, kind).finally(() => this.#making.delete(name))
     this.#making.set(name, making)
     return making
   }
 
-  async #make(source: string, name: string): Promise<TopicImage> {
+  async #make(source: string, name: string, kind: Target['kind']): Promise<TopicImage> {
     const { topics, partitions, log } = this.#deps
     const from = partitions.topic(source)
     if (from === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: source })
@@ -164,7 +187,8 @@ export class DeadLetters {
           ['max.message.bytes', String(maxMessageBytes)],
         ]),
       })
-      log.info('dlq.topic_created', `topic "${name}" keeps the dead letters of "${source}"`, { topic: source, dlq: name })
+      const what = kind === 'dead' ? 'the dead letters' : 'records that wait for another try'
+      log.info('dlq.topic_created', `topic "${name}" keeps ${what} of "${source}"`, { topic: source, dlq: name })
       return made
     } catch (error) {
       const made = topics.find(name)
@@ -172,4 +196,9 @@ export class DeadLetters {
       throw error
     }
   }
+}
+
+/** Records of the topic that wait for the try after this many failures. */
+export function tierName(topic: string, tier: number): string {
+  return `${topic}.retry.${tier}`
 }

@@ -1,3 +1,4 @@
+import { cutText, type Envelope } from '../../record/dlq-envelope.ts'
 import type { RecordHeader } from '../../record/record.ts'
 import type { DeliveredRecord } from '../ports.ts'
 
@@ -18,16 +19,27 @@ export interface Origin {
   readonly group: string
 }
 
+/** What a dead letter says of itself. */
+export interface Provenance extends Origin {
+  /** Of the record. */
+  readonly timestampMs: number
+  readonly attempts: number
+  readonly reason: string
+}
+
 /** Headers that a dead letter has besides its own; redriving is a copy without them (DESIGN D11). */
-const PREFIX = 'moonmq.dlq.'
+const DEAD = 'moonmq.dlq.'
+/** The same of a record that waits for its next try. */
+const RETRY = 'moonmq.retry.'
 /** Bytes that the headers take at most beside the names of topic and group and the reason. */
 const HEADERS_BYTES = 400
 /** A longer reason is cut: it must never be what makes a record too large. */
 const MAX_REASON_BYTES = 1024
 
-/** The headers of the record in the dead-letter topic: its own first, unless they are those of an earlier dead letter. */
-export function letterHeaders(letter: DeadLetter, nowMs: number): RecordHeader[] {
-  const own = letter.headers.filter(({ key }) => !key.startsWith(PREFIX))
+/** The headers of the record in the topic it is moved to: its own first, unless they are those of an earlier move. */
+export function letterHeaders(letter: DeadLetter, nowMs: number, kind: 'dead' | 'retry' = 'dead'): RecordHeader[] {
+  const own = letter.headers.filter(({ key }) => !key.startsWith(DEAD) && !key.startsWith(RETRY))
+  const prefix = kind === 'dead' ? DEAD : RETRY
   const added: readonly (readonly [string, string])[] = [
     ['topic', letter.topic],
     ['partition', String(letter.partition)],
@@ -35,32 +47,44 @@ export function letterHeaders(letter: DeadLetter, nowMs: number): RecordHeader[]
     ['timestamp', String(letter.timestampMs)],
     ['group', letter.group],
     ['attempts', String(letter.attempts)],
-    ['reason', cut(letter.reason)],
+    ['reason', cutText(letter.reason, MAX_REASON_BYTES)],
     ['at', String(nowMs)],
   ]
-  return [...own, ...added.map(([name, value]) => ({ key: PREFIX + name, value: Buffer.from(value) }))]
+  return [...own, ...added.map(([name, value]) => ({ key: prefix + name, value: Buffer.from(value) }))]
 }
 
 /** What the added headers take at most, so that a topic can be made with room for them. */
 export const LETTER_ROOM_BYTES = HEADERS_BYTES + MAX_REASON_BYTES + 249 + 2048
 
-/** Null for a record that is no dead letter. */
-export function originOf(headers: readonly RecordHeader[]): Origin | null {
-  const text = (name: string) => headers.find(({ key }) => key === PREFIX + name)?.value?.toString() ?? null
+/** Null for a record that was not moved so. */
+export function provenanceOf(headers: readonly RecordHeader[], kind: 'dead' | 'retry' = 'dead'): Provenance | null {
+  if (headers.length === 0) return null
+  const prefix = kind === 'dead' ? DEAD : RETRY
+  const text = (name: string) => headers.find(({ key }) => key === prefix + name)?.value?.toString() ?? null
+  const number = (name: string) => Number(text(name) ?? 'none')
   const topic = text('topic')
-  const partition = text('partition')
-  const offset = text('offset')
   const group = text('group')
-  if (topic === null || partition === null || offset === null || group === null) return null
-  return { topic, partition: Number(partition), offset: Number(offset), group }
+  const partition = number('partition')
+  const offset = number('offset')
+  if (topic === null || group === null || !Number.isSafeInteger(partition) || !Number.isSafeInteger(offset)) return null
+  const [timestampMs, attempts] = [number('timestamp'), number('attempts')]
+  return {
+    topic,
+    partition,
+    offset,
+    group,
+    timestampMs: Number.isSafeInteger(timestampMs) ? timestampMs : 0,
+    attempts: Number.isSafeInteger(attempts) ? attempts : 0,
+    reason: text('reason') ?? '',
+  }
+}
+
+/** A dead letter as version 1 of the native protocol reads it; null for any other record. */
+export function envelopeOf(record: Pick<DeliveredRecord, 'headers' | 'value'>): Envelope | null {
+  const provenance = provenanceOf(record.headers)
+  return provenance === null ? null : { ...provenance, value: record.value ?? Buffer.alloc(0) }
 }
 
 export function originKey({ topic, partition, offset, group }: Origin): string {
   return `${topic}/${partition}/${offset}/${group}`
-}
-
-function cut(reason: string): string {
-  const bytes = Buffer.from(reason)
-  // A character that was cut in two is left out.
-  return bytes.length <= MAX_REASON_BYTES ? reason : bytes.toString('utf8', 0, MAX_REASON_BYTES).replace(/\uFFFD+$/, '')
 }

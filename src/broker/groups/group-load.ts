@@ -1,4 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
+import type { RecordHeader } from '../../record/record.ts'
+import type { DeliveryAttempts } from '../dlq/attempts.ts'
 import { decodeOffsetsRecord } from '../offsets/offset-records.ts'
 import { OffsetStore } from '../offsets/offset-store.ts'
 import type { PendingOffsets } from '../offsets/pending-offsets.ts'
@@ -18,6 +20,8 @@ export interface LoadDeps {
   readonly bare: (group: string) => GroupMachine
   /** Gets the offsets of transactions whose end was not read. */
   readonly pending: PendingOffsets
+  /** Gets what the commits tell of deliveries that failed. */
+  readonly attempts: DeliveryAttempts
 }
 
 /** The fold of one partition of `__consumer_offsets`. */
@@ -39,11 +43,11 @@ export class GroupFold {
   }
 
   /** `producerId` is of the transaction that the record waits for the end of, or null. */
-  add(key: Buffer, value: Buffer | null, timestampMs: number, producerId: number | null): void {
+  add(key: Buffer, value: Buffer | null, timestampMs: number, producerId: number | null, headers: readonly RecordHeader[]): void {
     const decoded = decodeOffsetsRecord(key, value)
     if (decoded === null) return
     const { offsets, records } = this.#of(decoded.group)
-    const { pending } = this.#deps
+    const { pending, attempts } = this.#deps
     if (decoded.kind === 'offset') {
       const { group, topic, partition, value: offset } = decoded
       if (producerId !== null) {
@@ -51,6 +55,7 @@ export class GroupFold {
         return
       }
       pending.overtake(group, topic, partition)
+      attempts.restore(group, topic, partition, offset === null ? null : headers)
     }
     if (decoded.kind === 'group') {
       const name = key.toString('latin1')
@@ -64,7 +69,10 @@ export class GroupFold {
     for (const [group, ended] of this.#deps.pending.end(producerId, committed)) {
       if (!committed) continue
       const { offsets } = this.#of(group)
-      for (const { topic, partition, value } of ended) offsets.set(topic, partition, value)
+      for (const { topic, partition, value } of ended) {
+        offsets.set(topic, partition, value)
+        this.#deps.attempts.prune(group, topic, partition, value.offset)
+      }
     }
   }
 

@@ -4,6 +4,7 @@ import type { TopicPartition } from '../../core/types.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
+import type { DeliveryAttempts } from '../dlq/attempts.ts'
 import { offsetKey, offsetValue } from '../offsets/offset-records.ts'
 import type { StoredOffset } from '../offsets/offset-store.ts'
 import type { CommitOffsets, CommittedOffset, GroupPort } from '../ports.ts'
@@ -18,12 +19,14 @@ export class GroupOffsets {
   readonly #clock: Clock
   readonly #table: GroupTable
   readonly #image: () => MetadataImage
+  readonly #attempts: DeliveryAttempts
   readonly #options: GroupOptions
 
-  constructor(deps: { clock: Clock; table: GroupTable; image: () => MetadataImage }, options: GroupOptions) {
+  constructor(deps: { clock: Clock; table: GroupTable; image: () => MetadataImage; attempts: DeliveryAttempts }, options: GroupOptions) {
     this.#clock = deps.clock
     this.#table = deps.table
     this.#image = deps.image
+    this.#attempts = deps.attempts
     this.#options = options
   }
 
@@ -98,7 +101,7 @@ export class GroupOffsets {
     const nowMs = this.#clock.nowMs()
     const records: NewRecord[] = []
     const accepted: { topic: string; partition: number; value: StoredOffset }[] = []
-    const outcomes = request.offsets.map(({ topic, partition, value }) => {
+    const outcomes = request.offsets.map(({ topic, partition, value, attempts }) => {
       const image = this.#image().topics.get(topic)
       if (image === undefined) return new MoonMQError('TOPIC_MISSING', { topic })
       if (image.partitions[partition] === undefined) return new MoonMQError('PARTITION_MISSING', { topic, partition })
@@ -110,7 +113,13 @@ export class GroupOffsets {
       }
       const { offset, leaderEpoch, metadata } = value
       const stored: StoredOffset = { offset, leaderEpoch, metadata, commitTimestampMs: nowMs, topicId: image.id }
-      records.push({ key: offsetKey(request.group, topic, partition), value: offsetValue(stored), timestampMs: nowMs })
+      if (producer === null && (request.durable || attempts !== undefined)) {
+        this.#attempts.prune(request.group, topic, partition, offset)
+        if (attempts !== undefined) this.#attempts.set(request.group, topic, partition, attempts.offset, attempts.count)
+      }
+      const headers = producer === null ? this.#attempts.headers(request.group, topic, partition) : undefined
+      const record = { key: offsetKey(request.group, topic, partition), value: offsetValue(stored), timestampMs: nowMs }
+      records.push(headers === undefined ? record : { ...record, headers })
       accepted.push({ topic, partition, value: stored })
       return null
     })

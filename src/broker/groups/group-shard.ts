@@ -10,6 +10,7 @@ import type { NewRecord } from '../../record/builder.ts'
 import { buildEndTxnMarker, type EndTxnMarker } from '../../record/control.ts'
 import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
 import { CoordinatorShard, type ShardLoad, type ShardState } from '../coordination/coordinator-shard.ts'
+import type { DeliveryAttempts } from '../dlq/attempts.ts'
 import { type HighWatermarkOf, lagOf } from '../offsets/lag.ts'
 import { offsetKey } from '../offsets/offset-records.ts'
 import { type OffsetEntry, OffsetStore } from '../offsets/offset-store.ts'
@@ -29,6 +30,7 @@ export interface ShardDeps {
   readonly metrics: Metrics
   readonly highWatermark: HighWatermarkOf
   readonly kinds: readonly GroupKindRules[]
+  readonly attempts: DeliveryAttempts
 }
 
 /** Records of one batch of tombstones. */
@@ -70,13 +72,14 @@ export class GroupShard {
   }
 
   #load(): ShardLoad {
-    const { clock, kinds } = this.#deps
+    const { clock, kinds, attempts } = this.#deps
     const { pending } = this
     pending.clear()
-    const fold = new GroupFold({ clock, kinds, bare: (group) => this.#classic(group), pending })
+    const fold = new GroupFold({ clock, kinds, bare: (group) => this.#classic(group), pending, attempts })
     let entries: readonly GroupEntry[] = []
     return {
-      record: (key, value, timestampMs, transaction) => fold.add(key, value, timestampMs, transaction?.producerId ?? null),
+      record: (key, value, timestampMs, transaction, _offset, headers) =>
+        fold.add(key, value, timestampMs, transaction?.producerId ?? null, headers),
       ended: (producerId, committed) => fold.ended(producerId, committed),
       async prepare() {
         entries = await fold.finish()
@@ -155,7 +158,9 @@ export class GroupShard {
     const { topics } = this.#deps.image()
     for (const { topic, partition, value } of offsets) {
       const id = topics.get(topic)?.id
-      if (id !== undefined && (value.topicId === ZERO_UUID || value.topicId === id)) entry.offsets.set(topic, partition, value)
+      if (id === undefined || (value.topicId !== ZERO_UUID && value.topicId !== id)) continue
+      entry.offsets.set(topic, partition, value)
+      this.#deps.attempts.prune(entry.group, topic, partition, value.offset)
     }
   }
 
@@ -221,6 +226,7 @@ export class GroupShard {
       )
       for (const { topic, partition } of part) {
         entry.offsets.delete(topic, partition)
+        this.#deps.attempts.restore(entry.group, topic, partition, null)
         this.pending.overtake(entry.group, topic, partition)
       }
     }

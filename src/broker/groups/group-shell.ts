@@ -10,6 +10,7 @@ import type { Metadata } from '../../metadata/types.ts'
 import type { EndTxnMarker } from '../../record/control.ts'
 import type { RequestContext } from '../context.ts'
 import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
+import { DeliveryAttempts } from '../dlq/attempts.ts'
 import { CONSUMER_OFFSETS } from '../internal-topics.ts'
 import type { HighWatermarkOf } from '../offsets/lag.ts'
 import type {
@@ -64,6 +65,8 @@ export interface GroupDeps {
  * request is refused before its machine is asked, and what is answered when.
  */
 export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
+  /** Of every group, as its commits say. */
+  readonly attempts = new DeliveryAttempts()
   /** For kinds of groups whose rules are elsewhere. */
   readonly table: GroupTable
   readonly #nodeId: number
@@ -87,14 +90,14 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     })
     const consumerDeps = { image, timing, patterns: new TopicPatterns({ loader: deps.loader }) }
     const kinds = [classicKind(options), consumerKind(consumerDeps, options.consumer), ...(deps.kinds ?? [])]
-    const table = new GroupTable({ ...deps, log: deps.log.child({ room: 'groups' }), image, kinds }, options)
+    const table = new GroupTable({ ...deps, log: deps.log.child({ room: 'groups' }), image, kinds, attempts: this.attempts }, options)
     this.table = table
     this.#nodeId = options.nodeId
     this.#offsetsTopic = deps.offsetsTopic
     this.#classic = new ClassicService({ clock, random, table }, options)
     this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
     this.#native = new NativeService({ clock, random, table, image })
-    this.#offsets = new GroupOffsets({ clock, table, image }, options)
+    this.#offsets = new GroupOffsets({ clock, table, image, attempts: this.attempts }, options)
     this.#admin = new GroupAdmin({ clock, table, kinds, image })
     this.#upkeep = new GroupUpkeep({ clock, table, metadata }, options)
     this.#unobserve = deps.metrics.observed('moonmq_groups', () => table.groupCount)

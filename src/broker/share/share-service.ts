@@ -110,7 +110,10 @@ export class ShareService implements Resource {
   }
 
   #rules(group: string, topic: string | undefined): ShareRules {
-    return { ...this.#deps.settings.of(group), keepsDeadLetters: topic !== undefined && this.#deps.letters.isKept(topic, group) }
+    return {
+      ...this.#deps.settings.of(group),
+      keepsDeadLetters: topic !== undefined && this.#deps.letters.deathOf(topic, group) === 'kept',
+    }
   }
 
   #rulesOf({ id }: ShareEntry): ShareRules {

@@ -88,6 +88,7 @@ export class Partitions {
   readonly #opening = new Map<ServedPartition, Promise<Log>>()
   /** By topic name: settles when the folders of all topics that had the name before are out of the way. Never rejects. */
   readonly #deleting = new Map<string, Promise<void>>()
+  readonly #changeListeners = new Set<() => void>()
   readonly #removalListeners = new Set<(topic: ServedTopic) => void>()
   #image: MetadataImage | undefined
   #brokerConfigs: MetadataImage['brokerConfigs'] | undefined
@@ -143,6 +144,12 @@ export class Partitions {
     return () => this.#removalListeners.delete(listener)
   }
 
+  /** Called when there may be more to read: another image was taken over, or a log was opened. Returns how to stop. */
+  onChanged(listener: () => void): () => void {
+    this.#changeListeners.add(listener)
+    return () => this.#changeListeners.delete(listener)
+  }
+
   /** Resolves when every effect of the images applied so far has happened. */
   async settled(): Promise<void> {
     while (this.#opening.size > 0 || this.#deleting.size > 0) {
@@ -169,6 +176,11 @@ export class Partitions {
       if (topic === undefined) this.#add(next)
       else if (topic.image !== next) this.#update(topic, next)
     }
+    this.#changed()
+  }
+
+  #changed(): void {
+    for (const listener of [...this.#changeListeners]) listener()
   }
 
   /** Resolves when the logs of the topic are open, at once when it is gone. Throws what kept one from opening. */
@@ -299,6 +311,7 @@ export class Partitions {
       partition.failure = undefined
       partition.failures = 0
       if (!topic.removed) this.#observe(partition, log)
+      this.#changed()
       return log
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)

@@ -1,5 +1,5 @@
 import { elementsOf, kafkaNumber } from '../../config/kafka-setting.ts'
-import { isInMemory, resolveTopicSetting, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
+import { isInMemory, resolveTopicSetting, retryDelaysMs, TOPIC_SETTINGS } from '../../config/topic-settings.ts'
 import { defined } from '../../core/assert.ts'
 import type { Compression } from '../../record/batch-jobs.ts'
 import { codecByName } from '../../record/compression.ts'
@@ -20,6 +20,8 @@ export interface TopicSettings {
   readonly compression: Compression | null
   /** `moonmq.dlq.enable`. */
   readonly keepsDeadLetters: boolean
+  /** `moonmq.retry.delays`. */
+  readonly retryDelaysMs: readonly number[]
   /** Compressed batches are stored without a look at their records. */
   readonly trustsCompressed: boolean
   readonly timestampBeforeMaxMs: number
@@ -62,6 +64,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     isCompacted: policies.includes('compact'),
     compression: compressionOf(text),
     keepsDeadLetters: text('moonmq.dlq.enable') === 'true',
+    retryDelaysMs: retryDelaysMs(text('moonmq.retry.delays')),
     trustsCompressed: text('moonmq.record.validation') === 'header',
     timestampBeforeMaxMs: number('message.timestamp.before.max.ms'),
     timestampAfterMaxMs: number('message.timestamp.after.max.ms'),

@@ -7,7 +7,7 @@ export const commit: Handler<'COMMIT'> = {
   op: 'COMMIT',
   async handle(call, { topic, partition, offset }) {
     const { consumer } = call.session
-    if (consumer === null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'COMMIT needs a FETCH on this connection first' })
+    if (consumer === null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'COMMIT needs a FETCH or SUBSCRIBE on this connection first' })
     openTopic(call, topic)
     await storePositions(call, consumer.group, [{ topic, partition, offset: Number(offset) }])
     return ok(call)

@@ -12,6 +12,8 @@ import { type Call, type Handler, ok, reply } from '../session.ts'
 export const fetch: Handler<'FETCH'> = {
   op: 'FETCH',
   async handle(call, { topic, group, maxRecords, isolation, flags }) {
+    if (call.session.push !== null)
+      throw new MoonMQError('BAD_PROTOCOL', { reason: 'records are pushed to this connection; FETCH needs one of its own' })
     const consumer = consumerFor(call, topic, group, isolation === ISOLATION_READ_COMMITTED ? 'read_committed' : 'read_uncommitted')
     const maxBytes = Math.min(MAX_FETCH_BYTES, call.options.maxPendingBytes / 2)
     const round = await consumer.poll(Math.min(maxRecords, MAX_FETCH_RECORDS), maxBytes)
@@ -26,7 +28,8 @@ export const fetch: Handler<'FETCH'> = {
   },
 }
 
-function consumerFor(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
+/** The consumer of the connection with this topic. Throws BAD_PROTOCOL, TOPIC_MISSING, TOPIC_FORBIDDEN. */
+export function consumerFor(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
   const { session } = call
   const known = session.consumer
   if (known !== null && (known.group !== group || known.isolation !== isolation)) {
@@ -36,7 +39,15 @@ function consumerFor(call: Call, topic: string, group: string, isolation: Record
     throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${session.membership.group}"` })
   }
   const membership = () => session.membership
-  const consumer = known ?? call.broker.records.openConsumer(call.context, { group, isolation, maxPartBytes: MAX.string, membership })
+  const consumer =
+    known ??
+    call.broker.records.openConsumer(call.context, {
+      group,
+      isolation,
+      maxPartBytes: MAX.string,
+      withEnvelopes: !session.extended,
+      membership,
+    })
   consumer.addTopic(topic)
   session.consumer = consumer
   return consumer

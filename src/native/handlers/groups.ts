@@ -34,7 +34,13 @@ export async function join(call: Call, request: Parameters<Call['broker']['group
   if (session.consumer !== null && session.consumer.group !== group) {
     throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection reads as group "${session.consumer.group}"` })
   }
-  session.membership = await call.broker.groups.joinMember(call.context, request, session.membership)
+  const onChange = () => {
+    request.onChange()
+    session.push?.wake()
+  }
+  session.membership = await call.broker.groups.joinMember(call.context, { ...request, onChange }, session.membership)
+  // What is pushed is what it may read from now on.
+  session.push?.wake()
   return session.membership
 }
 
@@ -45,6 +51,7 @@ export const leaveGroup: Handler<'LEAVE_GROUP'> = {
     const membership = memberOf(call, group, memberId)
     call.session.membership = null
     membership.leave()
+    call.session.push?.wake()
     return ok(call)
   },
 }

@@ -9,11 +9,13 @@ import { hello } from './hello.ts'
 import { identifyClient } from './identify-client.ts'
 import { listOffsets } from './list-offsets.ts'
 import { deletePositions, group, groups, memberJoin, memberSync } from './members.ts'
+import { nack } from './nack.ts'
 import { produce, produceBatch } from './produce.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
+import { subscribe } from './subscribe.ts'
 import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
-import { beginTxn, endTxn, nack, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
+import { beginTxn, endTxn, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
 
 /** Every request that the native door serves. HEARTBEAT_RESP and GOODBYE have no answer and belong to the connection. */
 export const NATIVE_HANDLERS: readonly AnyHandler[] = [
@@ -33,6 +35,7 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   produce,
   produceBatch,
   fetch,
+  subscribe,
   commit,
   send,
   read,

@@ -33,11 +33,3 @@ export const txnOffsetCommit: Handler<'TXN_OFFSET_COMMIT'> = {
     throw new MoonMQError('INVALID_TXN_STATE', { reason: 'no transaction is open' })
   },
 }
-
-export const nack: Handler<'NACK'> = {
-  op: 'NACK',
-  handle(call) {
-    if (call.session.consumer === null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'NACK needs a FETCH on this connection first' })
-    throw new MoonMQError('NOT_IN_THIS_VERSION', { what: 'NACK' })
-  },
-}

@@ -132,7 +132,11 @@ export class NativeGroup implements GroupMachine {
   }
 
   leave(memberId: string, reason: string, nowMs: number): void {
-    if (this.#members.delete(memberId)) this.#assign(`member ${memberId} ${reason}`, nowMs)
+    const member = this.#members.get(memberId)
+    if (member === undefined) return
+    this.#members.delete(memberId)
+    this.#effects.push({ kind: 'tell', tell: member.onChange })
+    this.#assign(`member ${memberId} ${reason}`, nowMs)
   }
 
   /** Topics were made, deleted, or have grown. */
@@ -264,11 +268,13 @@ export class NativeGroup implements GroupMachine {
 
   tick(nowMs: number): void {
     const gone: string[] = []
-    for (const { memberId, deadlineMs, releaseByMs } of this.#members.values()) {
+    for (const member of this.#members.values()) {
+      const { memberId, deadlineMs, releaseByMs } = member
       if (deadlineMs <= nowMs) gone.push(`${memberId} was not heard of`)
       else if (releaseByMs <= nowMs) gone.push(`${memberId} did not let go of its partitions`)
       else continue
       this.#members.delete(memberId)
+      this.#effects.push({ kind: 'tell', tell: member.onChange })
     }
     if (gone.length > 0) this.#assign(`member ${gone.join(', ')}`, nowMs)
   }

@@ -1,0 +1,23 @@
+import { MoonMQError } from '../../core/errors.ts'
+import { AndThen, type Handler, reply } from '../session.ts'
+import { openTopic } from './topic-rules.ts'
+
+const MAX_ATTEMPTS = 65_535
+
+/**
+ * NACK: the record could not be processed. The group's offset and the connection's position go back to it, until it has failed too often; then
+ * it is moved to the dead-letter topic (docs/DLQ.md). Answered when that is synced, before anything that is read from the new position.
+ */
+export const nack: Handler<'NACK'> = {
+  op: 'NACK',
+  async handle(call, { topic, partition, offset, reason }) {
+    const { consumer } = call.session
+    if (consumer === null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'NACK needs a FETCH or SUBSCRIBE on this connection first' })
+    openTopic(call, topic)
+    call.broker.offsets.bounds(call.context, topic, partition)
+    const nacked = await consumer.nack(topic, partition, Number(offset), reason)
+    const deadLettered = nacked.kind === 'moved' ? 1 : 0
+    const answer = { deadLettered, attempts: Math.min(MAX_ATTEMPTS, nacked.attempts), dlqTopic: nacked.topic }
+    return new AndThen(reply(call, 'NACK_ACK', answer), () => nacked.settle())
+  },
+}
