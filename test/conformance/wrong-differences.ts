@@ -45,12 +45,6 @@ export const ACCEPTED: readonly Difference[] = [
     reason: `${FAILS_INSIDE} from version 12 on; INVALID_REQUEST as before it`,
   },
   {
-    apis: ['OffsetCommit'],
-    wrong: /committedOffset = -/,
-    answer: /42$/,
-    reason: 'Kafka stores an offset below 0, from which no consumer can go on',
-  },
-  {
     apis: ['AddPartitionsToTxn'],
     wrong: /^transactions empty/,
     answer: /^ok$/,

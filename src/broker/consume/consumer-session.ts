@@ -308,7 +308,7 @@ export class ConsumerSession implements RecordConsumer {
     if (unknown.size === 0) return
     const topics = [...unknown].map(([topic, list]) => ({ topic, partitions: list.map((each) => each.partition) }))
     const committed = await this.#deps.groups.committed(this.#context, { group: this.group, topics })
-    const offsets = new Map(committed.map((each) => [`${each.topic}-${each.partition}`, each.value?.offset ?? 0]))
+    const offsets = new Map(committed.map((each) => [`${each.topic}-${each.partition}`, Math.max(0, each.value?.offset ?? 0)]))
     for (const list of unknown.values()) {
       for (const served of list) {
         this.#setPosition(served, offsets.get(`${served.topic.name}-${served.partition}`) ?? 0, granted)

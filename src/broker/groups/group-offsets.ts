@@ -108,7 +108,8 @@ export class GroupOffsets {
       const size = Buffer.byteLength(value.metadata)
       const limit = this.#options.offsetMetadataMaxBytes
       if (size > limit) return new MoonMQError('OFFSET_METADATA_TOO_LARGE', { size, limit })
-      if (!Number.isSafeInteger(value.offset) || value.offset < 0) {
+      // As on Kafka one below 0 is kept: kafkajs resets a group with -1 and -2, and takes them for no offset at all, as every client does.
+      if (!Number.isSafeInteger(value.offset)) {
         return new MoonMQError('INVALID_REQUEST', { reason: `${value.offset} is not an offset that a consumer can continue from` })
       }
       const { offset, leaderEpoch, metadata } = value

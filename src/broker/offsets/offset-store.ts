@@ -68,7 +68,7 @@ export class OffsetStore {
   }
 
   #tell(topic: string, partition: number): void {
-    this.#watcher?.added(topic, partition, () => this.get(topic, partition)?.offset ?? 0)
+    this.#watcher?.added(topic, partition, () => Math.max(0, this.get(topic, partition)?.offset ?? 0))
   }
 
   /** In no order. */

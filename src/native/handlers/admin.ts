@@ -99,7 +99,7 @@ export const getPositions: Handler<'GET_POSITIONS'> = {
   async handle(call, { group, topics }) {
     const wanted = topics.map((topic) => ({ topic, partitions: openTopic(call, topic).partitions.map(({ partition }) => partition) }))
     const committed = await call.broker.groups.committed(call.context, { group, topics: wanted })
-    const known = new Map(committed.map(({ topic, partition, value }) => [`${topic}-${partition}`, value?.offset ?? -1]))
+    const known = new Map(committed.map(({ topic, partition, value }) => [`${topic}-${partition}`, Math.max(-1, value?.offset ?? -1)]))
     return reply(call, 'POSITIONS', {
       topics: wanted.map(({ topic, partitions }) => ({
         topic,

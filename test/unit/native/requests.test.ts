@@ -1,7 +1,7 @@
 import { deepEqual, equal } from 'node:assert/strict'
 import test from 'node:test'
 import { FETCH_BATCHED } from '../../../src/wire/opcodes.ts'
-import { batchOf, createTopic, produceOne } from '../../support/fake-broker.ts'
+import { batchOf, contextOf, createTopic, produceOne } from '../../support/fake-broker.ts'
 import { type TestNativeConnection, testNativeDoor } from '../../support/native-door.ts'
 
 const NO_HEADERS: readonly never[] = []
@@ -263,6 +263,20 @@ test('positions of a group are stored and found again', async () => {
   equal(await connection.error('STORE_POSITIONS', { group: 'g', offsets: [{ topic: 't', partition: 0, offset: 2 }] }), 1)
   equal(await connection.error('STORE_POSITIONS', { group: '', offsets: stored.offsets }), 1)
   equal(await connection.error('GET_POSITIONS', { group: 'g', topics: ['missing'] }), 5)
+})
+
+test('an offset below 0, as Kafka clients store it to reset a group, is no position', async () => {
+  const { at, connection } = await extended(1)
+  await connection.call('SEND', { acks: 1, codec: 0, timeoutMs: 1000, topic: 't', records: [record(0, 'a')] })
+  const value = { offset: -2, leaderEpoch: -1, metadata: '' }
+  const commit = { group: 'g', generation: -1, memberId: '', instanceId: null, durable: true }
+  deepEqual(await at.broker.groups.commit(contextOf(), { ...commit, offsets: [{ topic: 't', partition: 0, value }] }), [null])
+  deepEqual((await connection.call('GET_POSITIONS', { group: 'g', topics: ['t'] })).message['topics'], [{ topic: 't', offsets: [-1] }])
+  const reader = await at.connect()
+  deepEqual(
+    (await reader.exchange('FETCH', { topic: 't', group: 'g', maxRecords: 10 })).map((frame) => frame.op),
+    ['RECORD', 'OK'],
+  )
 })
 
 test('requests that this version does not serve say so by name', async () => {

@@ -345,7 +345,7 @@ test('what a commit may not say is refused by partition', async () => {
       { topic: 't', partition: 1, value: value(1, 'not so') },
       { topic: 't', partition: 9, value: value(1) },
       { topic: 'missing', partition: 0, value: value(1) },
-      { topic: 't', partition: 2, value: value(-2) },
+      { topic: 't', partition: 2, value: value(2 ** 60) },
     ],
   })
   assert.deepEqual(
@@ -354,6 +354,16 @@ test('what a commit may not say is refused by partition', async () => {
   )
   assert.equal(await harness.commit(1, { group: 'new', generation: 3, memberId: 'm' }), 'GROUP_MISSING')
   assert.equal(await harness.commit(1, { group: 'new', generation: 3, memberId: 'm', understandsEpochs: false }), 'ILLEGAL_GENERATION')
+})
+
+test('an offset below 0, with which clients reset a group, is kept and read again', async () => {
+  const harness = await GroupHarness.open()
+  for (const offset of [7, -1, -2]) {
+    assert.equal(await harness.commit(offset), null)
+    assert.equal(await harness.committed(), offset)
+  }
+  await harness.crash()
+  assert.equal(await harness.committed(), -2)
 })
 
 test('a group is deleted only when it is empty, for good', async () => {
