@@ -37,7 +37,7 @@ async function runOne(suite: ClientSuite, target: string): Promise<boolean> {
     console.log(`${suite.name}: did not run, ${missing}`)
     return false
   }
-  await using broker = target === 'moonmq' ? await startBrokerForSuites() : null
+  await using broker = target === 'moonmq' ? await startBrokerForSuites(suite) : null
   const { list, printed, seconds } = await runSuite(suite, broker?.address ?? target, 'full')
   const head = headOf(suite, broker === null ? target : 'MoonMQ', list.outcomes, seconds)
   console.log(head[0])

@@ -15,7 +15,7 @@ export function suiteTests(...names: readonly string[]): void {
     test(`${suite.name}: what passes on Kafka passes here`, { skip: suiteMissing(suite) ?? false }, async (t) => {
       const kafka = readList(join(LISTS.kafka, `${suite.name}.txt`))
       assert.ok(kafka !== null, `there is no list of what ${suite.name} does on Kafka`)
-      await using broker = await startBrokerForSuites()
+      await using broker = await startBrokerForSuites(suite)
       const { list, isInstalled, printed, seconds } = await runSuite(suite, broker.address, size)
       if (!isInstalled) {
         t.skip(`${suite.name} could not be installed: ${printed.slice(-500)}`)
@@ -37,7 +37,7 @@ export function suiteTests(...names: readonly string[]): void {
 /** Some tests of one suite use each other's topics when they run at the same time: those that failed run once more, without the others. */
 async function worseByThemselves(suite: ClientSuite, worse: readonly string[]): Promise<readonly string[]> {
   const names = worse.map((each) => each.split(' ')[0] as string)
-  await using broker = await startBrokerForSuites()
+  await using broker = await startBrokerForSuites(suite)
   const { list } = await runSuite(suite, broker.address, 'ci', names)
   return names.filter((name) => list.outcomes.get(name) !== 'passed')
 }
