@@ -94,7 +94,7 @@ export class Broker implements RecordPorts, Resource {
   private constructor(deps: BrokerDeps, options: BrokerOptions) {
     const { metadata, clock, random, log, logs, metrics } = deps
     const { nodeId, settings: configured } = options
-    const settings = new BrokerSettings(configured)
+    const settings = new BrokerSettings(configured).follow(() => metadata.image, nodeId)
     const partitions = new Partitions({ logs, clock, log, metrics }, { nodeId, settings: configured, lazyTopics: LAZY_TOPICS })
     const inflater = new Inflater({ codecs: deps.codecs, offload: deps.offload })
     this.#partitions = partitions
@@ -110,7 +110,7 @@ export class Broker implements RecordPorts, Resource {
     this.offsets = new OffsetQueries({ partitions })
     this.deletion = new RecordDeletion({ partitions, logs })
     this.admin = new AdminService({ metadata, logs, partitions, logLevels: deps.logLevels ?? null })
-    this.groupSettings = new GroupSettings({ metadata }, { nodeId, configured })
+    this.groupSettings = new GroupSettings({ metadata, broker: settings })
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     const coordinators = openCoordinators(
       { ...deps, partitions, topics: this.topics, producers: this.producers, groupSettings: this.groupSettings },

@@ -15,6 +15,7 @@ export type * from './group-ports.ts'
 export type * from './member-ports.ts'
 export type * from './share-ports.ts'
 export type * from './txn-ports.ts'
+export { TXN_STATES } from './txn-ports.ts'
 
 /**
  * What the doors ask of the broker (DESIGN D1, section 4). Doors translate; every rule is behind these calls. Partition

@@ -7,17 +7,40 @@ import type { Metadata, MetadataImage } from '../metadata/types.ts'
 
 const DEFAULTS = new Map(BROKER_SETTINGS.map((setting) => [setting.name, setting.default]))
 
-/** Kafka's broker settings in force: what the configuration set, else the default of the table. */
+/** Kafka's broker settings in force: what was set while running, else what the configuration set, else the default of the table. */
 export class BrokerSettings {
-  /** Only what somebody set. */
+  /** Only what somebody set in the configuration. */
   readonly configured: ReadonlyMap<string, string>
+  #image: (() => MetadataImage) | null = null
+  #nodeId = 0
+  /** Settings of brokers as they were when `#inForce` was made of them. */
+  #seen: MetadataImage['brokerConfigs'] | null = null
+  #inForce: ReadonlyMap<string, string>
 
   constructor(configured: ReadonlyMap<string, string>) {
     this.configured = configured
+    this.#inForce = configured
+  }
+
+  /** From now on changes while running count, for who asks again. */
+  follow(image: () => MetadataImage, nodeId: number): this {
+    this.#image = image
+    this.#nodeId = nodeId
+    return this
+  }
+
+  /** Only what somebody set, wherever. */
+  get set(): ReadonlyMap<string, string> {
+    const image = this.#image?.()
+    if (image !== undefined && image.brokerConfigs !== this.#seen) {
+      this.#seen = image.brokerConfigs
+      this.#inForce = brokerSettingsInForce(image, this.#nodeId, this.configured)
+    }
+    return this.#inForce
   }
 
   text(name: string): string {
-    return this.configured.get(name) ?? defined(DEFAULTS.get(name), `the broker setting ${name}`)
+    return this.set.get(name) ?? defined(DEFAULTS.get(name), `the broker setting ${name}`)
   }
 
   number(name: string): number {
@@ -26,7 +49,7 @@ export class BrokerSettings {
 
   /** Every setting with its value. */
   all(): ReadonlyMap<string, string> {
-    return new Map([...DEFAULTS, ...this.configured])
+    return new Map([...DEFAULTS, ...this.set])
   }
 }
 
@@ -42,34 +65,26 @@ export function brokerSettingsInForce(
   return new Map([...configured, ...(all ?? []), ...(own ?? [])])
 }
 
-/** Settings of groups in force: what the group was given, else the broker's, while running changes included, within the broker's bounds. */
+/** Settings of groups in force: what the group was given, else the broker's, within the broker's bounds. */
 export class GroupSettings {
   readonly #metadata: Metadata
-  readonly #nodeId: number
-  readonly #configured: ReadonlyMap<string, string>
+  readonly #broker: BrokerSettings
 
-  constructor(
-    deps: { readonly metadata: Metadata },
-    options: { readonly nodeId: number; readonly configured: ReadonlyMap<string, string> },
-  ) {
+  constructor(deps: { readonly metadata: Metadata; readonly broker: BrokerSettings }) {
     this.#metadata = deps.metadata
-    this.#nodeId = options.nodeId
-    this.#configured = options.configured
+    this.#broker = deps.broker
   }
 
   text(group: string, name: string): string {
-    const { image } = this.#metadata
     const setting = defined(groupSetting(name), `the group setting ${name}`)
-    const own = image.groupConfigs.get(group)?.get(name)
+    const own = this.#metadata.image.groupConfigs.get(group)?.get(name)
     if (own !== undefined) return own
-    if (setting.broker === null) return setting.default
-    return new BrokerSettings(brokerSettingsInForce(image, this.#nodeId, this.#configured)).text(setting.broker)
+    return setting.broker === null ? setting.default : this.#broker.text(setting.broker)
   }
 
   number(group: string, name: string): number {
     const value = kafkaNumber(this.text(group, name))
-    const broker = brokerSettingsInForce(this.#metadata.image, this.#nodeId, this.#configured)
-    const bounds = groupBounds(defined(groupSetting(name), `the group setting ${name}`), broker)
+    const bounds = groupBounds(defined(groupSetting(name), `the group setting ${name}`), this.#broker.set)
     return bounds === null ? value : Math.max(bounds.least, Math.min(bounds.most, value))
   }
 }

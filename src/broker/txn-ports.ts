@@ -50,6 +50,20 @@ export interface TransactionDescription {
   readonly partitions: readonly TopicPartition[]
 }
 
+/** Kafka's states and the numbers that `__transaction_state` holds for them. PrepareEpochFence is never stored. */
+export const TXN_STATES = [
+  'Empty',
+  'Ongoing',
+  'PrepareCommit',
+  'PrepareAbort',
+  'CompleteCommit',
+  'CompleteAbort',
+  'Dead',
+  'PrepareEpochFence',
+] as const
+
+export type TxnState = (typeof TXN_STATES)[number]
+
 export interface TransactionFilter {
   readonly states: readonly string[]
   readonly producerIds: readonly number[]

@@ -5,6 +5,7 @@ interface Extra {
   readonly min?: number
   readonly max?: number
   readonly values?: readonly string[]
+  readonly pattern?: KafkaSetting['pattern']
   readonly stored?: true
 }
 
@@ -19,6 +20,7 @@ function row(name: string, type: KafkaSetting['type'], fallback: string | number
     ...(extra.min === undefined ? {} : { min: extra.min }),
     ...(extra.max === undefined ? {} : { max: extra.max }),
     ...(extra.values === undefined ? {} : { values: extra.values }),
+    ...(extra.pattern === undefined ? {} : { pattern: extra.pattern }),
   }
 }
 
@@ -40,6 +42,10 @@ function bounded(
 }
 
 const INT_MAX = 2 ** 31 - 1
+const PER_ADDRESS = {
+  expression: /^$|^[^,\s]+:\d{1,10}(,[^,\s]+:\d{1,10})*$/,
+  words: 'address:number, several of them separated by commas',
+}
 
 /** Broker settings of their own. Those that are only the default of a topic setting are made from its row below. */
 const OWN: readonly KafkaSetting[] = [
@@ -84,8 +90,8 @@ const OWN: readonly KafkaSetting[] = [
     'int',
     600_000,
     'ms',
-    { min: 10_000 },
-    'How often the topics that match a regular expression are looked up again.',
+    { min: 10_000, stored: true },
+    'How often the topics that match a regular expression are looked up again. Here they are looked up when a topic is made or goes.',
   ),
   ...bounded(
     'group.consumer.session.timeout.ms',
@@ -176,6 +182,30 @@ const OWN: readonly KafkaSetting[] = [
     'ms',
     { min: 1 },
     'Time between two looks of retention at all logs; a topic may be looked at more or less often.',
+  ),
+  row(
+    'max.connections',
+    'int',
+    INT_MAX,
+    '',
+    { min: 0 },
+    'Most client connections, all listeners together. Whichever of it and server.maxConnections is less holds; nobody is cut off when it is lowered.',
+  ),
+  row(
+    'max.connections.per.ip',
+    'int',
+    INT_MAX,
+    '',
+    { min: 0 },
+    'Most client connections from one address, this machine included; nobody is cut off when it is lowered.',
+  ),
+  row(
+    'max.connections.per.ip.overrides',
+    'string',
+    '',
+    '',
+    { pattern: PER_ADDRESS },
+    'Another number than max.connections.per.ip for some addresses: 10.0.0.5:200,[::1]:20.',
   ),
   row(
     'max.incremental.fetch.session.cache.slots',
@@ -295,6 +325,10 @@ const READ_ONCE: ReadonlySet<string> = new Set(['log.flush.scheduler.interval.ms
 const CHANGEABLE: ReadonlySet<string> = new Set([
   'group.consumer.assignment.interval.ms',
   'group.share.assignment.interval.ms',
+  'max.connections',
+  'max.connections.per.ip',
+  'max.connections.per.ip.overrides',
+  'producer.id.expiration.ms',
   ...OWN.map(({ name }) => name).filter((name) => name.startsWith('log.cleaner.')),
   ...TOPIC_SETTINGS.flatMap((topic) =>
     topic.broker.filter(({ factor, name }) => factor === 1 && !READ_ONCE.has(name)).map(({ name }) => name),

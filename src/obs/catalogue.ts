@@ -32,7 +32,17 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_topic_count', [], 'Topics, internal ones apart'),
   gauge('moonmq_partition_count', [], 'Partitions of all topics, internal ones apart'),
   gauge('moonmq_partitions_offline', [], 'Partitions that take no records: their log failed or could not be opened'),
-  gauge('moonmq_groups', [], 'Consumer groups that the broker holds'),
+  gauge('moonmq_groups', [], 'Groups that the broker holds'),
+  gauge('moonmq_group_states', ['kind', 'state'], 'Groups by kind (classic, consumer, share, native) and state, in the words of Kafka'),
+  counter(
+    'moonmq_group_rebalances_total',
+    ['kind'],
+    'New generations of classic groups, new epochs of others: members came or went, or their topics changed',
+  ),
+  counter('moonmq_group_members_expired_total', ['kind'], 'Members taken out of groups because they were not heard from in time'),
+  counter('moonmq_offsets_committed_total', ['via'], 'Offsets that groups committed: member, transaction (counted when they are stored)'),
+  counter('moonmq_offset_commits_refused_total', ['error'], 'Requests to commit offsets that were refused as a whole, by error'),
+  counter('moonmq_offsets_expired_total', [], 'Committed offsets that were deleted because their retention is over'),
 
   gauge('moonmq_connections_open', [], 'Client connections open now'),
   counter('moonmq_connections_accepted_total', [], 'Client connections accepted'),
@@ -64,6 +74,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_transactions_open', [], 'Transactions begun and not ended'),
   counter('moonmq_transactions_ended_total', ['result'], 'Transactions ended: committed, aborted'),
   counter('moonmq_transactions_timed_out_total', [], 'Transactions aborted because they were open for too long'),
+  counter('moonmq_transactional_ids_expired_total', [], 'Transactional ids forgotten because nobody used them for so long'),
   gauge('moonmq_fetches_waiting', [], 'Fetches that wait for data'),
   gauge('moonmq_fetch_sessions', [], 'Fetch sessions of Kafka clients'),
   gauge('moonmq_fetch_session_bytes', [], 'Memory of the fetch sessions, as counted against its limit'),
@@ -71,6 +82,8 @@ export const METRICS: readonly MetricRow[] = [
 
   gauge('moonmq_share_sessions', [], 'Share sessions of connections'),
   gauge('moonmq_share_partitions', [], 'Partitions in which share groups have positions'),
+  counter('moonmq_share_delivered_total', [], 'Records given to members of share groups, each delivery of one counted'),
+  counter('moonmq_share_locks_expired_total', [], 'Records that a member of a share group held until their lock was over'),
   counter(
     'moonmq_share_acknowledged_total',
     ['type'],

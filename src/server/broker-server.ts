@@ -20,6 +20,7 @@ import type { LogManager } from '../storage/log-manager.ts'
 import type { Retention } from '../storage/retention-pass.ts'
 import { Background } from './background.ts'
 import { startCompaction } from './compaction.ts'
+import { kafkaConnectionLimits } from './connection-limits.ts'
 import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
@@ -207,7 +208,7 @@ interface Parts {
 async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs: Codecs, undo: (() => Promise<void>)[]): Promise<Parts> {
   const { machine, log, metrics } = deps
   const { clock, random, offload } = machine
-  const kafka = new BrokerSettings(settings.kafka)
+  const kafka = data.settings
   const broker = await openBroker(
     { machine, data, codecs, log, logLevels: deps.logLevels ?? null, metrics },
     {
@@ -241,6 +242,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
       limits: {
         maxConnections: settings.server.maxConnections,
         maxPerAddressBeforeLogin: settings.server.maxConnectionsPerIp,
+        kafka: kafkaConnectionLimits(kafka),
         descriptorLimit: machine.host.descriptorLimit,
         descriptorReserve: settings.server.fdReserve + openFiles(machine),
       },
@@ -256,7 +258,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   }
   const background = new Background({ clock, log, metrics })
   undo.push(() => background.close())
-  startCompaction({ data, background, clock, log, metrics }, { nodeId: kafka.number('node.id'), kafka: settings.kafka })
+  startCompaction({ data, background, clock, log, metrics })
   const firstTaskMs = kafka.number('log.initial.task.delay.ms')
   return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }

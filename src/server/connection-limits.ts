@@ -1,4 +1,6 @@
+import type { BrokerSettings } from '../broker/settings.ts'
 import { isLoopback } from '../config/address.ts'
+import { elementsOf } from '../config/kafka-setting.ts'
 import type { Counter, Gauge, Metrics } from '../core/counters.ts'
 
 export interface ConnectionLimitOptions {
@@ -10,6 +12,30 @@ export interface ConnectionLimitOptions {
   readonly descriptorLimit: number | null
   /** Descriptors kept for files, so that a flood of clients never keeps a log from rolling. */
   readonly descriptorReserve: number
+  /** Kafka's bounds, asked for at each connection: they may change while the broker runs. */
+  readonly kafka?: KafkaConnectionLimits
+}
+
+export interface KafkaConnectionLimits {
+  /** `max.connections`. */
+  total(): number
+  /** `max.connections.per.ip`, with its overrides. Loopback is not exempt. */
+  ofAddress(host: string): number
+}
+
+const NO_KAFKA_LIMITS: KafkaConnectionLimits = { total: () => Infinity, ofAddress: () => Infinity }
+
+export function kafkaConnectionLimits(settings: BrokerSettings): KafkaConnectionLimits {
+  return {
+    total: () => settings.number('max.connections'),
+    ofAddress(host) {
+      for (const override of elementsOf(settings.text('max.connections.per.ip.overrides'))) {
+        const colon = override.lastIndexOf(':')
+        if (override.slice(0, colon).replace(/^\[|\]$/g, '') === host) return Number(override.slice(colon + 1))
+      }
+      return settings.number('max.connections.per.ip')
+    },
+  }
 }
 
 export const DEFAULT_CONNECTION_LIMITS: ConnectionLimitOptions = {
@@ -32,7 +58,9 @@ export class ConnectionLimits {
   readonly max: number
   readonly #byDescriptors: boolean
   readonly #maxPerAddress: number
+  readonly #kafka: KafkaConnectionLimits
   readonly #beforeLogin = new Map<string, number>()
+  readonly #byAddress = new Map<string, number>()
   readonly #openGauge: Gauge
   readonly #accepted: Counter
   readonly #refused: Readonly<Record<Refusal, Counter>>
@@ -44,6 +72,7 @@ export class ConnectionLimits {
     this.max = Math.min(options.maxConnections, byDescriptors)
     this.#byDescriptors = byDescriptors < options.maxConnections
     this.#maxPerAddress = options.maxPerAddressBeforeLogin
+    this.#kafka = options.kafka ?? NO_KAFKA_LIMITS
     this.#openGauge = metrics.gauge('moonmq_connections_open')
     this.#accepted = metrics.counter('moonmq_connections_accepted_total')
     this.#refusedForDescriptors = metrics.counter('moonmq_connections_refused_fd_total')
@@ -59,14 +88,19 @@ export class ConnectionLimits {
   }
 
   /** A seat, or why there is none. */
-  enter(host: string): Seat | Refusal {
+  enter(remote: string): Seat | Refusal {
+    // One machine is one address, also where it comes over a socket of IPv6.
+    const host = remote.replace(/^::ffff:/i, '')
     if (this.#open >= this.max) return this.#refuse(this.#byDescriptors ? 'descriptors' : 'total')
+    if (this.#open >= this.#kafka.total()) return this.#refuse('total')
+    if ((this.#byAddress.get(host) ?? 0) >= this.#kafka.ofAddress(host)) return this.#refuse('per_address')
     const counted = !isLoopback(host)
     if (counted && (this.#beforeLogin.get(host) ?? 0) >= this.#maxPerAddress) return this.#refuse('per_address')
     this.#open++
     this.#openGauge.set(this.#open)
     this.#accepted.add()
-    if (counted) this.#beforeLogin.set(host, (this.#beforeLogin.get(host) ?? 0) + 1)
+    count(this.#byAddress, host, 1)
+    if (counted) count(this.#beforeLogin, host, 1)
     return this.#seat(host, counted)
   }
 
@@ -82,14 +116,13 @@ export class ConnectionLimits {
     const loggedIn = () => {
       if (!waiting) return
       waiting = false
-      const left = (this.#beforeLogin.get(host) ?? 1) - 1
-      if (left > 0) this.#beforeLogin.set(host, left)
-      else this.#beforeLogin.delete(host)
+      count(this.#beforeLogin, host, -1)
     }
     const leave = () => {
       loggedIn()
       if (!seated) return
       seated = false
+      count(this.#byAddress, host, -1)
       this.#open--
       this.#openGauge.set(this.#open)
     }
@@ -100,4 +133,10 @@ export class ConnectionLimits {
 /** Never none at all: under a tiny descriptor limit a quarter of it still serves clients. */
 function connectionsFor(descriptorLimit: number, reserve: number): number {
   return Math.max(Math.floor(descriptorLimit / 4), descriptorLimit - reserve)
+}
+
+function count(byHost: Map<string, number>, host: string, change: number): void {
+  const left = (byHost.get(host) ?? 0) + change
+  if (left > 0) byHost.set(host, left)
+  else byHost.delete(host)
 }

@@ -14,7 +14,7 @@ import { LogManager } from '../storage/log-manager.ts'
 import { Retention } from '../storage/retention-pass.ts'
 import type { LogConfig } from '../storage/types.ts'
 import type { Machine } from './machine.ts'
-import { MemoryLogs } from './memory-logs.ts'
+import { MemoryLogs, producerRules } from './memory-logs.ts'
 
 /** About what is written between two snapshots. */
 const METADATA_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -48,23 +48,27 @@ export interface DataDeps {
  * log, leader epochs raised after an unclean stop; only then may any log be appended to. Order of a stop: the reverse.
  */
 export class Data implements Resource {
+  /** Kafka's settings in force. */
+  readonly settings: BrokerSettings
   readonly logs: LogManager
   readonly metadata: MetadataLog
   readonly retention: Retention
   /** Logs of memory topics, and their retention. */
   readonly memory: MemoryLogs
 
-  private constructor(logs: LogManager, metadata: MetadataLog, retention: Retention, memory: MemoryLogs) {
-    this.logs = logs
-    this.metadata = metadata
-    this.retention = retention
-    this.memory = memory
+  private constructor(parts: Pick<Data, 'settings' | 'logs' | 'metadata' | 'retention' | 'memory'>) {
+    this.settings = parts.settings
+    this.logs = parts.logs
+    this.metadata = parts.metadata
+    this.retention = parts.retention
+    this.memory = parts.memory
   }
 
   static async open(deps: DataDeps, options: DataOptions): Promise<Data> {
     const { machine, log, metrics, codecs } = deps
     const { disk, clock, host, random, failpoint } = machine
     const { folder, nodeId } = options
+    const settings = new BrokerSettings(options.kafka)
     const logs = await LogManager.open(
       { disk, clock, log, host, metrics, codecs, inflater: new Inflater({ codecs, offload: machine.offload }), failpoint },
       {
@@ -73,7 +77,7 @@ export class Data implements Resource {
         maxOpenFiles: options.maxOpenFiles,
         ...(options.journalAreaBytes === undefined ? {} : { journalAreaBytes: options.journalAreaBytes }),
         watchesSpace: true,
-        producers: { expirationMs: new BrokerSettings(options.kafka).number('producer.id.expiration.ms') },
+        producers: producerRules(settings),
       },
     )
     try {
@@ -96,12 +100,13 @@ export class Data implements Resource {
           raiseLeaderEpochs: !logs.wasClean,
         },
       )
+      settings.follow(() => metadata.image, nodeId)
       logs.isDeletedTopic = (id) => metadata.removedTopics.has(id)
       logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
-      const retention = await openRetention(deps, options, logs)
-      const memory = await MemoryLogs.open(deps, { maxBytes: options.memoryTopicBytes, kafka: options.kafka })
+      const retention = await openRetention(deps, folder, settings, logs)
+      const memory = await MemoryLogs.open(deps, { maxBytes: options.memoryTopicBytes, settings })
       memory.logs.nextLeaderEpoch = (partition) => metadata.change((image) => bumpLeaderEpoch(image, partition))
-      return new Data(logs, metadata, retention, memory)
+      return new Data({ settings, logs, metadata, retention, memory })
     } catch (error) {
       await logs.close()
       throw error
@@ -133,9 +138,14 @@ export class Data implements Resource {
   }
 }
 
-function openRetention({ machine, log, metrics }: DataDeps, { folder, kafka }: DataOptions, logs: LogManager): Promise<Retention> {
+function openRetention(
+  { machine, log, metrics }: DataDeps,
+  folder: string,
+  settings: BrokerSettings,
+  logs: LogManager,
+): Promise<Retention> {
   const { disk, clock, failpoint } = machine
-  const intervalMs = new BrokerSettings(kafka).number('log.retention.check.interval.ms')
+  const intervalMs = settings.number('log.retention.check.interval.ms')
   return Retention.open({ disk, clock, log, metrics, failpoint, logs }, { dataFolder: folder, intervalMs: () => intervalMs })
 }
 

@@ -1,4 +1,4 @@
-import { BrokerSettings } from '../broker/settings.ts'
+import type { BrokerSettings } from '../broker/settings.ts'
 import type { Clock } from '../core/clock.ts'
 import { type Metrics, NO_METRICS } from '../core/counters.ts'
 import { MIB } from '../core/limits.ts'
@@ -7,6 +7,7 @@ import type { Resource } from '../core/types.ts'
 import { MemoryDisk } from '../io/memory-disk.ts'
 import type { Codecs } from '../record/compression.ts'
 import { LogManager } from '../storage/log-manager.ts'
+import { DEFAULT_PRODUCER_STATE, type ProducerStateOptions } from '../storage/producer-state.ts'
 import { Retention } from '../storage/retention-pass.ts'
 import type { Machine } from './machine.ts'
 
@@ -31,8 +32,7 @@ export interface MemoryLogsDeps {
 export interface MemoryLogsOptions {
   /** Of all memory topics together. */
   readonly maxBytes: number
-  /** Kafka's broker settings that the configuration sets. */
-  readonly kafka: ReadonlyMap<string, string>
+  readonly settings: BrokerSettings
 }
 
 /**
@@ -48,20 +48,19 @@ export class MemoryLogs implements Resource {
     this.retention = retention
   }
 
-  static async open(deps: MemoryLogsDeps, { maxBytes, kafka }: MemoryLogsOptions): Promise<MemoryLogs> {
+  static async open(deps: MemoryLogsDeps, { maxBytes, settings }: MemoryLogsOptions): Promise<MemoryLogs> {
     const { machine, log, codecs } = deps
     const { clock, host, failpoint } = machine
     const metrics = withoutDisk(deps.metrics)
     const disk = new MemoryDisk({ clock }, { capacityBytes: maxBytes + RESERVE_BYTES, tracksDurability: false })
     const budget = new MemoryBudget({ clock, disk }, { maxBytes })
-    const settings = new BrokerSettings(kafka)
     const logs = await LogManager.open(
       { disk, clock, log, host, metrics, codecs },
       {
         dataFolder: FOLDER,
         tailBytes: TAIL_BYTES,
         tailBytesPerLog: TAIL_BYTES_PER_LOG,
-        producers: { expirationMs: settings.number('producer.id.expiration.ms') },
+        producers: producerRules(settings),
         // Nothing is gained by syncing less, and a journal would take memory.
         groupCommit: { journalFrom: 0 },
         hasRoom: (bytes) => budget.hasRoom(bytes),
@@ -83,6 +82,16 @@ export class MemoryLogs implements Resource {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+}
+
+/** How long logs remember producers, asked for at each look. */
+export function producerRules(settings: BrokerSettings): ProducerStateOptions {
+  return {
+    ...DEFAULT_PRODUCER_STATE,
+    get expirationMs() {
+      return settings.number('producer.id.expiration.ms')
+    },
   }
 }
 

@@ -64,7 +64,7 @@ export interface LogManagerOptions {
   /** Size of each of the two areas of the journal. */
   readonly journalAreaBytes?: number
   /** How long and how many idempotent producers a partition remembers. */
-  readonly producers?: Partial<ProducerStateOptions>
+  readonly producers?: ProducerStateOptions
   /** How often recovery points are saved, and so how much recovery reads after a crash. */
   readonly checkpointIntervalMs?: number
   /** Ordinary topics stop taking records while there is still space for the rest of the broker. Default false. */
@@ -213,7 +213,7 @@ export class LogManager implements Resource {
       folders: new DirectorySyncs(disk, options.dataFolder, () => this.#saveSoon()),
       codecs,
       inflater: deps.inflater ?? new Inflater({ codecs, offload: null }),
-      producerOptions: { ...DEFAULT_PRODUCER_STATE, ...options.producers },
+      producerOptions: options.producers ?? DEFAULT_PRODUCER_STATE,
     }
     if (found.space !== null) found.space.onLow = () => this.#needSpace()
     // Files that the journal stands in for stay open until they are synced themselves.

@@ -1,7 +1,7 @@
 import { Broker, type BrokerOptions } from '../../src/broker/broker.ts'
 import type { RequestContext } from '../../src/broker/context.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
-import { NO_METRICS } from '../../src/core/counters.ts'
+import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import type { Offload } from '../../src/core/offload.ts'
@@ -70,7 +70,7 @@ export interface FakeBroker {
 }
 
 /** The real broker over logs and metadata in arrays, on virtual time. */
-export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<FakeBroker> {
+export async function fakeBroker(options: Partial<BrokerOptions> = {}, metrics: Metrics = NO_METRICS): Promise<FakeBroker> {
   const logs = new FakeLogs()
   const metadata = new FakeMetadata()
   const clock = new VirtualClock(NOW_MS)
@@ -86,7 +86,7 @@ export async function fakeBroker(options: Partial<BrokerOptions> = {}): Promise<
       random: new SeededRandom(1),
       log: SILENT,
       logLevels: { level: 'info' },
-      metrics: NO_METRICS,
+      metrics,
     },
     { nodeId: 0, settings: new Map(), ...options },
   )

@@ -10,7 +10,7 @@ import type {
   JoinGroup,
   SyncedGroup,
 } from '../../src/broker/ports.ts'
-import { GroupSettings } from '../../src/broker/settings.ts'
+import { BrokerSettings, GroupSettings } from '../../src/broker/settings.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
@@ -108,7 +108,7 @@ export class GroupHarness {
         offsetsTopic: this.topic,
         highWatermark: () => this.highWatermark,
         loader: new PreloadedLoader({}, { re2js }),
-        groupSettings: new GroupSettings({ metadata: this.metadata }, { nodeId: 0, configured: this.#settings }),
+        groupSettings: new GroupSettings({ metadata: this.metadata, broker: new BrokerSettings(this.#settings) }),
       },
       this.#options,
     )

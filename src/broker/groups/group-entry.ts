@@ -30,6 +30,8 @@ export class GroupEntry {
   endOffset = 0
   /** The last answer that waits for the disk, settled when it was given; null when none does. */
   answering: Promise<void> | null = null
+  /** The machine's epoch up to which rebalances are counted. */
+  countedEpoch: number
   readonly #parked = new Map<number, Parked>()
   #timer: Timer | null = null
   #timerAtMs = Number.POSITIVE_INFINITY
@@ -39,6 +41,7 @@ export class GroupEntry {
     this.machine = machine
     this.offsets = offsets
     this.stateChangedAtMs = stateChangedAtMs
+    this.countedEpoch = machine.epoch
   }
 
   /** Nobody can tell that the group is there. */

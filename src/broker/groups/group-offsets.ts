@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
+import type { Counter, Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { TopicPartition } from '../../core/types.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
@@ -21,8 +22,18 @@ export class GroupOffsets {
   readonly #image: () => MetadataImage
   readonly #attempts: DeliveryAttempts
   readonly #options: GroupOptions
+  readonly #metrics: Metrics
+  readonly #committed: { readonly member: Counter; readonly transaction: Counter }
 
-  constructor(deps: { clock: Clock; table: GroupTable; image: () => MetadataImage; attempts: DeliveryAttempts }, options: GroupOptions) {
+  constructor(
+    deps: { clock: Clock; table: GroupTable; image: () => MetadataImage; attempts: DeliveryAttempts; metrics: Metrics },
+    options: GroupOptions,
+  ) {
+    this.#metrics = deps.metrics
+    this.#committed = {
+      member: deps.metrics.counter('moonmq_offsets_committed_total', { via: 'member' }),
+      transaction: deps.metrics.counter('moonmq_offsets_committed_total', { via: 'transaction' }),
+    }
     this.#clock = deps.clock
     this.#table = deps.table
     this.#image = deps.image
@@ -38,9 +49,7 @@ export class GroupOffsets {
       if (request.durable) await shard.whenDurable(entry)
       return outcomes
     } catch (error) {
-      const refusal = asMoonMQError(error)
-      if (refusal.code === 'INTERNAL') throw refusal
-      return request.offsets.map(() => refusal)
+      return this.#refused(request, error)
     }
   }
 
@@ -68,10 +77,15 @@ export class GroupOffsets {
         return outcomes
       }
     } catch (error) {
-      const refusal = asMoonMQError(error)
-      if (refusal.code === 'INTERNAL') throw refusal
-      return request.offsets.map(() => refusal)
+      return this.#refused(request, error)
     }
+  }
+
+  #refused({ offsets }: CommitOffsets, error: unknown): MoonMQError[] {
+    const refusal = asMoonMQError(error)
+    if (refusal.code === 'INTERNAL') throw refusal
+    this.#metrics.counter('moonmq_offset_commits_refused_total', { error: refusal.code }).add()
+    return offsets.map(() => refusal)
   }
 
   /** The group that may store what the request says. Throws what refuses it. */
@@ -134,6 +148,7 @@ export class GroupOffsets {
         shard.pending.overtake(request.group, topic, partition)
       }
     }
+    this.#committed[producer === null ? 'member' : 'transaction'].add(accepted.length)
     // A group that was made for a commit of which nothing was stored, and a member that was heard from.
     shard.settle(entry)
     return outcomes

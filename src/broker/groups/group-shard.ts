@@ -248,6 +248,7 @@ export class GroupShard {
   /** Does what the machine asked for and sets the group's timer. The last step of whoever called the machine. */
   settle(entry: GroupEntry): void {
     this.#applyAll(entry)
+    this.#countRebalances(entry)
     if (this.state !== 'ready') return
     if (entry.machine.state === 'Dead') entry.disarm()
     else if (entry.forgettable && !this.pending.has(entry.group)) {
@@ -272,8 +273,17 @@ export class GroupShard {
   }
 
   #tick(entry: GroupEntry): void {
+    const { kind, memberCount } = entry.machine
     entry.machine.tick(this.#deps.clock.monotonicMs())
+    const gone = memberCount - entry.machine.memberCount
+    if (gone > 0) this.#deps.metrics.counter('moonmq_group_members_expired_total', { kind }).add(gone)
     this.settle(entry)
+  }
+
+  #countRebalances(entry: GroupEntry): void {
+    const { epoch, kind } = entry.machine
+    if (epoch > entry.countedEpoch) this.#deps.metrics.counter('moonmq_group_rebalances_total', { kind }).add(epoch - entry.countedEpoch)
+    entry.countedEpoch = epoch
   }
 
   #apply(entry: GroupEntry, effect: GroupEffect): void {

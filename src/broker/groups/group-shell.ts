@@ -38,6 +38,7 @@ import { consumerKind } from './consumer/consumer-kind.ts'
 import { TopicPatterns } from './consumer/patterns.ts'
 import { ConsumerService } from './consumer-service.ts'
 import { GroupAdmin } from './group-admin.ts'
+import { observeGroups } from './group-census.ts'
 import { GroupOffsets } from './group-offsets.ts'
 import { DEFAULT_GROUP_OPTIONS, type GroupOptions } from './group-options.ts'
 import { GroupTable } from './group-table.ts'
@@ -97,10 +98,10 @@ export class GroupCoordinator implements GroupPort, PendingCommits, Resource {
     this.#classic = new ClassicService({ clock, random, table }, options)
     this.#consumer = new ConsumerService({ ...consumerDeps, clock, random, table }, options.consumer)
     this.#native = new NativeService({ clock, random, table, image })
-    this.#offsets = new GroupOffsets({ clock, table, image, attempts: this.attempts }, options)
+    this.#offsets = new GroupOffsets({ clock, table, image, attempts: this.attempts, metrics: deps.metrics }, options)
     this.#admin = new GroupAdmin({ clock, table, kinds, image })
-    this.#upkeep = new GroupUpkeep({ clock, table, metadata }, options)
-    this.#unobserve = deps.metrics.observed('moonmq_groups', () => table.groupCount)
+    this.#upkeep = new GroupUpkeep({ clock, table, metadata, metrics: deps.metrics }, options)
+    this.#unobserve = observeGroups(deps.metrics, clock, table)
   }
 
   /** Nothing is read yet: `startLoading` is for after the listeners are open, requests meanwhile get COORDINATOR_LOADING. */

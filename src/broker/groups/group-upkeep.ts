@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../core/clock.ts'
+import type { Counter, Metrics } from '../../core/counters.ts'
 import type { Metadata, MetadataImage } from '../../metadata/types.ts'
 import { expiredOffsets } from './expiry.ts'
 import type { GroupOptions } from './group-options.ts'
@@ -10,13 +11,15 @@ export class GroupUpkeep {
   readonly #clock: Clock
   readonly #table: GroupTable
   readonly #options: GroupOptions
+  readonly #expired: Counter
   readonly #unsubscribe: () => void
   #sweepTimer: Timer | null = null
 
-  constructor(deps: { clock: Clock; table: GroupTable; metadata: Metadata }, options: GroupOptions) {
+  constructor(deps: { clock: Clock; table: GroupTable; metadata: Metadata; metrics: Metrics }, options: GroupOptions) {
     this.#clock = deps.clock
     this.#table = deps.table
     this.#options = options
+    this.#expired = deps.metrics.counter('moonmq_offsets_expired_total')
     this.#unsubscribe = deps.metadata.subscribe((before, after) => this.#onMetadata(before, after))
   }
 
@@ -65,6 +68,7 @@ export class GroupUpkeep {
     const nowMs = this.#clock.nowMs()
     for (const entry of [...shard.groups.values()]) {
       const expired = expiredOffsets(entry.machine, entry.stateChangedAtMs, entry.offsets.all(), nowMs, this.#options.offsetsRetentionMs)
+      if (expired.length > 0) this.#expired.add(expired.length)
       // A group that was left by its members and never committed goes here too.
       shard.deleteOffsets(entry, expired, 'their retention is over')
     }

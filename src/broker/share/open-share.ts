@@ -1,28 +1,11 @@
-import type { Clock } from '../../core/clock.ts'
-import type { Metrics } from '../../core/counters.ts'
-import type { Logger } from '../../core/logger.ts'
-import type { Random } from '../../core/random.ts'
 import type { Metadata } from '../../metadata/types.ts'
-import type { CoordinatorTopic } from '../coordination/coordinator-log.ts'
-import type { DeadLetters } from '../dlq/dead-letters.ts'
 import type { GroupTable } from '../groups/group-table.ts'
-import type { RecordPort } from '../ports.ts'
 import type { BrokerSettings, GroupSettings } from '../settings.ts'
-import type { Partitions } from '../topics/partitions.ts'
 import { ShareGroups, ShareKind } from './share-groups.ts'
-import { ShareService } from './share-service.ts'
+import { type ShareDeps, ShareService } from './share-service.ts'
 import { ShareSettings } from './share-settings.ts'
 
-export interface OpenShareDeps {
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Logger
-  readonly metrics: Metrics
-  readonly metadata: Metadata
-  readonly partitions: Partitions
-  readonly records: Pick<RecordPort, 'read'>
-  readonly letters: DeadLetters
-  readonly stateTopic: CoordinatorTopic
+export interface OpenShareDeps extends Omit<ShareDeps, 'settings' | 'checkGroup'> {
   readonly table: GroupTable
   readonly groupSettings: GroupSettings
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
+import type { Counter } from '../../core/counters.ts'
 import { deferred } from '../../core/deferred.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { IsolationLevel } from '../../core/types.ts'
@@ -21,6 +22,7 @@ export interface ShareFetchDeps {
   readonly settingsOf: (group: string) => ShareGroupSettings
   /** Stores what has changed and does what follows from it. */
   readonly settle: (entry: ShareEntry) => void
+  readonly delivered: Counter
 }
 
 type Limits = Pick<ShareFetchRequest, 'maxBytes' | 'maxRecords' | 'batchSize' | 'isStrict'>
@@ -145,7 +147,9 @@ export class ShareFetcher {
         if (taken === null) continue
         found.add(taken)
         maxBytes -= taken.shared.sizeBytes
-        for (const { first, last } of taken.shared.acquired) maxRecords -= last - first + 1
+        const count = taken.shared.acquired.reduce((sum, { first, last }) => sum + last - first + 1, 0)
+        maxRecords -= count
+        this.#deps.delivered.add(count)
       } catch (error) {
         found.fail(source.asked, error)
       }

@@ -292,11 +292,17 @@ export class SharePartition {
     this.#advanceStart()
   }
 
-  /** Takes back what was not answered in time. */
-  expire(nowMs: number, rules: ShareRules): void {
-    for (const span of this.#spans) if (span.state === 'acquired' && span.deadlineMs <= nowMs) this.#giveBack(span, rules)
+  /** Takes back what was not answered in time; says how many records that were. */
+  expire(nowMs: number, rules: ShareRules): number {
+    let count = 0
+    for (const span of this.#spans) {
+      if (span.state !== 'acquired' || span.deadlineMs > nowMs) continue
+      count += span.last - span.first + 1
+      this.#giveBack(span, rules)
+    }
     this.#join(0, this.#spans.length)
     this.#advanceStart()
+    return count
   }
 
   /** Next time at which `expire` has something to do. */

@@ -95,6 +95,7 @@ export class ShareService implements Resource {
       rulesOf: (group, topic) => this.#rules(group, topic),
       settingsOf: (group) => deps.settings.of(group),
       settle: (entry) => this.#settle(entry),
+      delivered: metrics.counter('moonmq_share_delivered_total'),
     })
     this.#stops = [
       metadata.subscribe((before, after) => this.#onMetadata(before, after)),
@@ -250,7 +251,8 @@ export class ShareService implements Resource {
 
   #expire(entry: ShareEntry): void {
     if (entry.isGone) return
-    entry.machine.expire(this.#deps.clock.monotonicMs(), this.#rulesOf(entry))
+    const count = entry.machine.expire(this.#deps.clock.monotonicMs(), this.#rulesOf(entry))
+    if (count > 0) this.#deps.metrics.counter('moonmq_share_locks_expired_total').add(count)
     this.#settleAlone(entry)
   }
 

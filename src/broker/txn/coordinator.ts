@@ -88,6 +88,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
       committed: metrics.counter('moonmq_transactions_ended_total', { result: 'committed' }),
       aborted: metrics.counter('moonmq_transactions_ended_total', { result: 'aborted' }),
       timedOut: metrics.counter('moonmq_transactions_timed_out_total'),
+      expired: metrics.counter('moonmq_transactional_ids_expired_total'),
     }
     this.#markers = new Markers({ partitions, commits, clock, random, log })
     const shardDeps = {

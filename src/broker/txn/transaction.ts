@@ -1,18 +1,5 @@
 import type { TopicPartition } from '../../core/types.ts'
-
-/** Kafka's states and the numbers that `__transaction_state` holds for them. PrepareEpochFence is never stored. */
-export const TXN_STATES = [
-  'Empty',
-  'Ongoing',
-  'PrepareCommit',
-  'PrepareAbort',
-  'CompleteCommit',
-  'CompleteAbort',
-  'Dead',
-  'PrepareEpochFence',
-] as const
-
-export type TxnState = (typeof TXN_STATES)[number]
+import type { TxnState } from '../txn-ports.ts'
 
 export type PartitionSet = ReadonlyMap<string, ReadonlySet<number>>
 

@@ -1,6 +1,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { decodeCoordinatorRecord, encodeCoordinatorKey, encodeCoordinatorValue } from '../../schema/records.ts'
-import { NO_EPOCH, type Transaction, TXN_STATES } from './transaction.ts'
+import { TXN_STATES } from '../txn-ports.ts'
+import { NO_EPOCH, type Transaction } from './transaction.ts'
 
 /** The record of a transactional id in `__transaction_state`, in Kafka's schema (DESIGN D4). */
 

@@ -15,7 +15,7 @@ export interface TxnShardDeps extends CoordinatorShardDeps {
   readonly recordVersion: () => 0 | 1
   /** Whether a producer goes on after the broker has aborted its transaction. */
   readonly goesOnAfterAbort: () => boolean
-  readonly counted: (event: 'committed' | 'aborted' | 'timedOut') => void
+  readonly counted: (event: 'committed' | 'aborted' | 'timedOut' | 'expired') => void
 }
 
 /**
@@ -122,6 +122,7 @@ export class TxnShard {
         return
       }
       this.entries.delete(entry.id)
+      this.#deps.counted('expired')
       this.#deps.log.info('transaction.expired', `transactional id "${entry.id}" was not used for so long that it is forgotten`)
     }
   }

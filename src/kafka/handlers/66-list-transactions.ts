@@ -1,18 +1,10 @@
 /** ListTransactions: transactional ids by state, producer id, age and pattern (KIP-664, KIP-994, KIP-1152). */
+import { TXN_STATES } from '../../broker/ports.ts'
 import type { ListTransactionsRequest, ListTransactionsResponse } from '../../schema/types.generated.ts'
 import { api, kafkaCode } from '../handler.ts'
 
 /** What a client may filter by: all that Kafka has words for. */
-const STATES: ReadonlySet<string> = new Set([
-  'Empty',
-  'Ongoing',
-  'PrepareCommit',
-  'PrepareAbort',
-  'CompleteCommit',
-  'CompleteAbort',
-  'Dead',
-  'PrepareEpochFence',
-])
+const STATES: ReadonlySet<string> = new Set(TXN_STATES)
 
 export const listTransactions = api<ListTransactionsRequest, ListTransactionsResponse>({
   key: 66,

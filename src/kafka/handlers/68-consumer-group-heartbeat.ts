@@ -3,8 +3,8 @@
  * subscription by regular expression included (version 1). Answered when what it changed is durable.
  */
 import type { ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse } from '../../schema/types.generated.ts'
-import { errorFields } from '../cluster-view.ts'
 import { api } from '../handler.ts'
+import { heartbeatAnswer, heartbeatRefused } from '../heartbeat-answer.ts'
 
 const CLIENT_IDS_SINCE = 1
 /** How a client says that the rebalance timeout is as before. */
@@ -29,21 +29,7 @@ export const consumerGroupHeartbeat = api<ConsumerGroupHeartbeatRequest, Consume
       assignor: request.serverAssignor,
       owned: request.topicPartitions,
     })
-    return {
-      throttleTimeMs: 0,
-      ...errorFields(null),
-      memberId: answer.memberId,
-      memberEpoch: answer.memberEpoch,
-      heartbeatIntervalMs: answer.heartbeatIntervalMs,
-      assignment: answer.assignment === null ? null : { topicPartitions: answer.assignment },
-    }
+    return heartbeatAnswer(answer)
   },
-  refuse: (error) => ({
-    throttleTimeMs: 0,
-    ...errorFields(error),
-    memberId: null,
-    memberEpoch: 0,
-    heartbeatIntervalMs: 0,
-    assignment: null,
-  }),
+  refuse: heartbeatRefused,
 })

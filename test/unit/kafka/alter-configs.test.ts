@@ -1,12 +1,31 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { INTERNAL_CONTEXT } from '../../../src/broker/context.ts'
+import { BROKER_SETTINGS, isChangeable } from '../../../src/config/broker-settings.ts'
 import { createTopic } from '../../support/fake-broker.ts'
 import { testDoor } from '../../support/kafka-door.ts'
 
 const TOPIC = 2
 const BROKER = 4
 const [SET, DELETE, APPEND, SUBTRACT] = [0, 1, 2, 3] as const
+
+/** `DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS` of Kafka 4.4, without what is about TLS, SASL and tiered storage. */
+const DYNAMIC_IN_KAFKA: ReadonlySet<string> = new Set(
+  `background.threads compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+   config.providers cordoned.log.dirs errors.deadletterqueue.auto.create.topics.enable errors.deadletterqueue.topic.name.prefix follower.fetch.last.tiered.offset.enable
+   follower.replication.throttled.rate group.consumer.assignment.interval.ms group.consumer.assignor.offload.enable group.coordinator.cached.buffer.max.bytes group.share.assignment.interval.ms
+   group.share.assignor.offload.enable group.streams.assignment.interval.ms group.streams.assignor.offload.enable leader.replication.throttled.rate listener.security.protocol.map
+   listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms log.cleaner.io.buffer.load.factor
+   log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+   log.cleaner.threads log.cleanup.policy log.flush.interval.messages log.flush.interval.ms log.index.interval.bytes
+   log.index.size.max.bytes log.local.retention.bytes log.local.retention.ms log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+   log.message.timestamp.type log.preallocate log.remote.copy.lag.bytes log.remote.copy.lag.ms log.retention.bytes
+   log.retention.ms log.roll.jitter.ms log.roll.ms log.segment.bytes log.segment.delete.delay.ms
+   max.connection.creation.rate max.connections max.connections.per.ip max.connections.per.ip.overrides max.decompressed.message.bytes
+   message.max.bytes metric.reporters min.insync.replicas num.io.threads num.network.threads
+   num.recovery.threads.per.data.dir num.replica.fetchers principal.builder.class producer.id.expiration.ms replica.alter.log.dirs.io.max.bytes.per.second
+   share.coordinator.cached.buffer.max.bytes transaction.partition.verification.enable unclean.leader.election.enable`.split(/\s+/),
+)
 
 type Op = readonly [name: string, operation: number, value: string | null]
 
@@ -308,6 +327,26 @@ describe('settings of groups', () => {
     assert.equal(await one(BROKER, '', [['group.consumer.assignment.interval.ms', SET, '2000']]), 0)
     assert.equal(broker.groupSettings.number('g', 'consumer.assignment.interval.ms'), 2000)
     assert.equal(await one(BROKER, '', [['group.consumer.session.timeout.ms', SET, '46000']]), 42)
+    assert.equal(await one(BROKER, '', [['group.consumer.assignment.interval.ms', DELETE, null]]), 0)
+    assert.equal(broker.groupSettings.number('g', 'consumer.assignment.interval.ms'), 1000)
+  })
+
+  it("every dynamic broker setting of Kafka 4.4 that there is here can be changed, and no other but the cleaner's switch", async () => {
+    const changeable = BROKER_SETTINGS.map(({ name }) => name).filter(isChangeable)
+    assert.deepEqual(
+      changeable.filter((name) => !DYNAMIC_IN_KAFKA.has(name)),
+      ['log.cleaner.enable'],
+    )
+    const fixed = BROKER_SETTINGS.map(({ name }) => name).filter((name) => DYNAMIC_IN_KAFKA.has(name) && !isChangeable(name))
+    assert.deepEqual(fixed, [])
+  })
+
+  it('limits of connections are checked before they are stored', async () => {
+    const { one } = await setup()
+    assert.equal(await one(BROKER, '', [['max.connections.per.ip.overrides', SET, '10.0.0.1:5,[::1]:7']]), 0)
+    assert.equal(await one(BROKER, '', [['max.connections.per.ip.overrides', SET, '10.0.0.1']]), 42)
+    assert.equal(await one(BROKER, '0', [['max.connections', SET, '-1']]), 42)
+    assert.equal(await one(BROKER, '0', [['producer.id.expiration.ms', SET, '60000']]), 0)
   })
 })
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { BrokerSettings } from '../../../src/broker/settings.ts'
 import type { Labels, Metrics } from '../../../src/core/counters.ts'
 import { NO_METRICS } from '../../../src/core/counters.ts'
 import { VirtualClock } from '../../../src/core/virtual-clock.ts'
 import type { AcceptInfo, Door } from '../../../src/io/door.ts'
 import type { Net, NetAddress, NetConnection, NetHandlers, NetListener } from '../../../src/io/net.ts'
-import { type ConnectionLimitOptions, DEFAULT_CONNECTION_LIMITS } from '../../../src/server/connection-limits.ts'
+import { type ConnectionLimitOptions, DEFAULT_CONNECTION_LIMITS, kafkaConnectionLimits } from '../../../src/server/connection-limits.ts'
 import { type ListenerOptions, Listeners } from '../../../src/server/listeners.ts'
 import { FakeSocket } from '../../support/fake-socket.ts'
 import { LinesLogger } from '../../support/kafka-door.ts'
@@ -233,6 +234,23 @@ describe('limits on connections', () => {
     assert.equal(counts.get('moonmq_connections_refused_total total'), 1)
     open[0]?.close()
     assert.equal(connect('10.0.0.9').destroyed, false)
+  })
+
+  it("by Kafka's settings in force at the moment, in all and of one address, loopback included", async () => {
+    const set = new Map([['max.connections.per.ip', '1']])
+    const { connect, counts } = await setup({ limits: { kafka: kafkaConnectionLimits(new BrokerSettings(set)) } })
+    const first = connect('127.0.0.1')
+    assert.equal(connect('::ffff:127.0.0.1').destroyed, true, 'the same machine')
+    assert.equal(connect('10.0.0.1').destroyed, false)
+    assert.equal(counts.get('moonmq_connections_refused_total per_address'), 1)
+    set.set('max.connections.per.ip.overrides', '10.0.0.1:2,[fe80::1]:0')
+    assert.equal(connect('10.0.0.1').destroyed, false, 'its own number')
+    assert.deepEqual([connect('10.0.0.1').destroyed, connect('fe80::1').destroyed], [true, true])
+    set.set('max.connections', '3')
+    assert.equal(connect('10.0.0.7').destroyed, true)
+    assert.equal(counts.get('moonmq_connections_refused_total total'), 1)
+    first.close()
+    assert.equal(connect('10.0.0.7').destroyed, false)
   })
 
   it('lowered to the descriptor limit less a reserve, refusals counted', async () => {

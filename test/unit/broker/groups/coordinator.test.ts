@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JoinedGroup } from '../../../../src/broker/ports.ts'
 import { NO_METRICS } from '../../../../src/core/counters.ts'
+import { MetricsRegistry } from '../../../../src/obs/metrics.ts'
 import { FakeConnection, GROUP, GroupHarness, type Watched } from '../../../support/group-harness.ts'
 
 function joinedBy(watched: Watched<JoinedGroup>): JoinedGroup {
@@ -432,4 +433,39 @@ test('the lag of a group is shown while it has the offset, also after a restart'
   assert.equal(lag(), undefined)
   await harness.coordinator.close()
   assert.equal(shown.size, 0)
+})
+
+test('groups by state, rebalances, members that fell silent, commits and expired offsets are counted', async () => {
+  const harness = await GroupHarness.open({ offsetsRetentionMs: 60_000, retentionCheckIntervalMs: 10_000 })
+  const registry = new MetricsRegistry()
+  harness.metrics = registry
+  await harness.crash()
+  const value = (name: string, labels: Record<string, string> = {}) =>
+    registry.samples(name).find((sample) => Object.entries(labels).every(([key, text]) => sample.labels[key] === text))?.value ?? 0
+  const a = new FakeConnection()
+  const join = harness.join(a)
+  await harness.settle()
+  const joined = join.value as JoinedGroup
+  assert.equal(value('moonmq_group_states', { kind: 'classic', state: 'CompletingRebalance' }), 1)
+  harness.sync(a, joined, { [joined.memberId]: 'all' })
+  await harness.clock.advance(1)
+  assert.equal(value('moonmq_group_states', { kind: 'classic', state: 'Stable' }), 1)
+  assert.equal(value('moonmq_group_states', { kind: 'classic', state: 'CompletingRebalance' }), 0)
+  assert.equal(value('moonmq_group_rebalances_total', { kind: 'classic' }), 1)
+  assert.equal(await harness.commit(5, { memberId: joined.memberId, generation: joined.generation }), null)
+  assert.equal(await harness.commit(6, { memberId: joined.memberId, generation: 7 }), 'ILLEGAL_GENERATION')
+  assert.equal(value('moonmq_offsets_committed_total', { via: 'member' }), 1)
+  assert.equal(value('moonmq_offset_commits_refused_total', { error: 'ILLEGAL_GENERATION' }), 1)
+  await harness.clock.advance(10_001)
+  assert.equal(value('moonmq_group_members_expired_total', { kind: 'classic' }), 1)
+  assert.equal(value('moonmq_group_rebalances_total', { kind: 'classic' }), 2, 'the generation without members')
+  await harness.clock.advance(71_000)
+  assert.equal(value('moonmq_offsets_expired_total'), 1)
+  assert.equal(value('moonmq_groups'), 0)
+  await harness.beat('b', 0)
+  assert.equal(value('moonmq_group_rebalances_total', { kind: 'consumer' }), 1)
+  await harness.clock.advance(1)
+  assert.equal(value('moonmq_group_states', { kind: 'consumer', state: 'Stable' }), 1)
+  await harness.coordinator.close()
+  assert.deepEqual(registry.samples('moonmq_group_states'), [])
 })

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Metrics } from '../../../../src/core/counters.ts'
+import { MetricsRegistry } from '../../../../src/obs/metrics.ts'
 import { readBatchHeader } from '../../../../src/record/batch.ts'
 import { buildBatch } from '../../../../src/record/builder.ts'
 import { readRecords, recordsSection } from '../../../../src/record/record.ts'
@@ -15,8 +17,8 @@ interface World extends FakeBroker {
 }
 
 /** A topic `jobs` and a group that begins at its first record. */
-async function world(settings: Record<string, string> = {}, topic: Record<string, string> = {}): Promise<World> {
-  const fake = await fakeBroker({ settings: new Map(Object.entries({ [ASSIGNMENT_INTERVAL]: '0', ...settings })) })
+async function world(settings: Record<string, string> = {}, topic: Record<string, string> = {}, metrics?: Metrics): Promise<World> {
+  const fake = await fakeBroker({ settings: new Map(Object.entries({ [ASSIGNMENT_INTERVAL]: '0', ...settings })) }, metrics)
   await fake.broker.loadGroups()
   await createTopic(fake.broker, 'jobs', 1, topic)
   await setGroup(fake.broker, GROUP, { 'share.auto.offset.reset': 'earliest' })
@@ -148,6 +150,24 @@ describe('records of a share group', () => {
     assert.deepEqual(values(await a.poll()), ['before'])
     log.openTransactionAt = undefined
     assert.deepEqual(values(await a.poll()), ['hidden'])
+  })
+})
+
+describe('metrics of share groups', () => {
+  it('count deliveries, acknowledgements and locks that were over', async () => {
+    const registry = new MetricsRegistry()
+    const broker = await world({}, {}, registry)
+    const total = (name: string) => registry.samples(name).reduce((sum, { value }) => sum + value, 0)
+    const a = await broker.member('a')
+    await broker.produce('1', '2', '3')
+    const [first, ...rest] = await a.poll()
+    assert.ok(first !== undefined)
+    await a.ack('accept', [first])
+    assert.deepEqual([total('moonmq_share_delivered_total'), total('moonmq_share_acknowledged_total')], [3, 1])
+    await broker.clock.advance(30_001)
+    assert.equal(total('moonmq_share_locks_expired_total'), rest.length)
+    await a.poll()
+    assert.equal(total('moonmq_share_delivered_total'), 5)
   })
 })
 
