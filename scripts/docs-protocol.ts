@@ -41,8 +41,18 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   GOODBYE: 'The broker answers what came before, then closes.',
   ERROR: '`name` only for clients that asked for the extension: the name of the error in docs/ERRORS.md.',
   PRODUCE: 'Codec 0 none, 1 gzip, 2 snappy: how the value is stored; it travels uncompressed. An empty key is none.',
-  PRODUCE_BATCH: 'Flag 0x01: idempotent. Not atomic: each record is partitioned by itself.',
+  PRODUCE_BATCH: 'Flag 0x01: idempotent, at most 1024 records (code 14). Not atomic: each record is partitioned by itself.',
   PRODUCE_BATCH_ACK: 'The acks are for the first n records. A code other than 0: the rest was not acknowledged.',
+  INIT_PRODUCER_ID:
+    'An empty name, or none: a fresh id with epoch 0 that is this connection alone. A name keeps its id; each session of it gets the next epoch (from 0) and fences the one before, whose open transaction is aborted. At epoch 32766 the name gets another id with epoch 0. A second one on a connection replaces the first: its transaction is aborted, its sequences are forgotten.',
+  PRODUCE_IDEMPOTENT:
+    'Sequences count per producer and topic from 0, over all partitions, single records and batches alike; those above 2147483647 are code 11. The next one is stored, the last request again gets its acks again, and what was refused with code 7 may be sent again, whole or the part that was not acknowledged: it is stored once. Anything else: code 11. Code 10 without INIT_PRODUCER_ID, 8 for the id of another connection, 50 for an epoch that is over. Of a producer without a name the epoch is not looked at. May be followed by further requests before its answer.',
+  BEGIN_TXN:
+    'Until END_TXN, idempotent requests of this connection belong to the transaction; PRODUCE and plain batches do not. Code 51 without a named producer, or while a transaction is open or being ended; 50 when another session has the name. A transaction that is open for more than 60 s, counted from its first record, is aborted; closing the connection and a restart of the broker abort it too. The epoch stays.',
+  END_TXN:
+    '0 aborts, anything else commits. Answered when the end is durable in every partition. After code 7 the outcome is decided: repeat it with the same choice, also from the next session of the name. Code 52: it was open for too long and is aborted. Code 51 when none is open, or it was ended the other way.',
+  TXN_OFFSET_COMMIT:
+    'Offsets count when the transaction is committed, and move no running consumer. Those of partitions that do not exist are left out.',
   FETCH:
     'Never waits. Isolation 1: read committed. Flag 0x01: answer with RECORD_BATCH. Reads all topics named so far on the connection. The position after what is delivered is stored for the group; the answer does not wait for its sync.',
   COMMIT: 'The offset of the next record to deliver. Needs a FETCH before (code 8). Answered after the sync. Moves no position.',
@@ -98,8 +108,6 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
 }
 
-const SERVED_ELSEWHERE: readonly OpName[] = ['SUBSCRIBE', 'INIT_PRODUCER_ID', 'NACK']
-
 function messages(extension: boolean): string {
   return OPS.filter(([, op]) => op.extension === extension)
     .map(([name, op]) => {
@@ -109,7 +117,6 @@ function messages(extension: boolean): string {
       lines.push(layout === '' ? 'Payload: empty.' : `    ${layout}`, '')
       const note = NOTES[name]
       if (note !== undefined) lines.push(note, '')
-      if (SERVED_ELSEWHERE.includes(name)) lines.push('Not served by this version: code 2.', '')
       return lines.join('\n')
     })
     .join('\n')

@@ -19,14 +19,18 @@ import type {
   OffsetPort,
   ProducePort,
   ProducerPort,
+  ProducerSessionPort,
   RecordPort,
   RecordPorts,
   TopicPort,
   TransactionPort,
 } from './ports.ts'
+import { BatchPacker } from './produce/batch-packer.ts'
 import { ProduceService } from './produce/produce-service.ts'
 import { RecordProducer } from './produce/record-producer.ts'
+import { SequencedProducer } from './produce/sequenced-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
+import { ProducerSessions } from './producers/producer-sessions.ts'
 import { RecordDeletion } from './record-deletion.ts'
 import { Records } from './records.ts'
 import { BrokerSettings, GroupSettings } from './settings.ts'
@@ -37,6 +41,7 @@ import { PartitionChooser } from './topics/partitioner.ts'
 import { Partitions } from './topics/partitions.ts'
 import { TopicService } from './topics/topic-service.ts'
 import type { TransactionCoordinator } from './txn/coordinator.ts'
+import { DEFAULT_NAME_EXPIRY, type NameExpiry } from './txn/txn-options.ts'
 
 export interface BrokerOptions {
   readonly nodeId: number
@@ -48,6 +53,8 @@ export interface BrokerOptions {
   readonly maxDeliveries?: number
   /** `moonmq.backend` of topics that are made without one. Default segmented. */
   readonly defaultBackend?: string
+  /** When native producer names that nobody uses are forgotten. Default after a day. */
+  readonly producerNames?: NameExpiry
   /** Bytes appended and not durable yet, of all clients together. Default 256 MiB. */
   readonly maxInflightProduceBytes?: number
   /** Bytes of single records that wait to become a batch, of all clients together. Default 128 MiB. */
@@ -72,6 +79,7 @@ export class Broker implements RecordPorts, Resource {
   readonly share: SharePort
   readonly transactions: TransactionPort
   readonly records: RecordPort
+  readonly producerSessions: ProducerSessionPort
   readonly admin: AdminPort
   /** Settings of groups of every kind, for their coordinators. */
   readonly groupSettings: GroupSettings
@@ -114,7 +122,7 @@ export class Broker implements RecordPorts, Resource {
     this.producers = new ProducerIds({ metadata, log }, { nodeId })
     const coordinators = openCoordinators(
       { ...deps, partitions, topics: this.topics, producers: this.producers, groupSettings: this.groupSettings },
-      { nodeId, settings },
+      { nodeId, settings, names: options.producerNames ?? DEFAULT_NAME_EXPIRY },
     )
     this.#groups = coordinators.groups
     this.groups = this.#groups
@@ -125,10 +133,20 @@ export class Broker implements RecordPorts, Resource {
       { maxInflightBytes: options.maxInflightProduceBytes ?? 256 * MIB },
     )
     this.produce = this.#produce
+    const packer = new BatchPacker({ codecs: deps.codecs, inflater })
     const producer = new RecordProducer(
-      { partitions, clock, topics: this.topics, produce: this.#produce, codecs: deps.codecs, inflater },
+      { partitions, clock, topics: this.topics, produce: this.#produce, packer },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
+    const sequenced = new SequencedProducer({ partitions, clock, topics: this.topics, produce: this.#produce, packer })
+    this.producerSessions = new ProducerSessions({
+      clock,
+      log,
+      sequenced,
+      topics: this.topics,
+      producers: this.producers,
+      transactions: this.#transactions,
+    })
     this.records = new Records({ partitions, inflater, log, clock, producer, fetch: this.fetch, groups: this.groups, nacks: () => nacks })
     const letters = new DeadLetters(
       { ...deps, partitions, topics: this.topics, offsets: this.offsets, records: this.records, groupSettings: this.groupSettings },

@@ -11,7 +11,7 @@ import { shareKind } from './share/open-share.ts'
 import type { ShareKind } from './share/share-groups.ts'
 import type { Partitions } from './topics/partitions.ts'
 import { TransactionCoordinator } from './txn/coordinator.ts'
-import { txnOptions } from './txn/txn-options.ts'
+import { type NameExpiry, txnOptions } from './txn/txn-options.ts'
 
 /** Internal topics whose folders are made at the first append to each partition. */
 export const LAZY_TOPICS: ReadonlySet<string> = new Set([CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_STATE_TOPIC])
@@ -31,9 +31,15 @@ export interface Coordinators {
   readonly shareTopic: InternalTopic
 }
 
-export function openCoordinators(deps: CoordinatorDeps, options: { nodeId: number; settings: BrokerSettings }): Coordinators {
+interface CoordinatorOptions {
+  readonly nodeId: number
+  readonly settings: BrokerSettings
+  readonly names: NameExpiry
+}
+
+export function openCoordinators(deps: CoordinatorDeps, options: CoordinatorOptions): Coordinators {
   const { metadata, partitions, groupSettings } = deps
-  const { nodeId, settings } = options
+  const { nodeId, settings, names } = options
   const topic = (name: string, prefix: string, config: Iterable<readonly [string, string]>) =>
     new InternalTopic(deps, {
       name,
@@ -59,7 +65,7 @@ export function openCoordinators(deps: CoordinatorDeps, options: { nodeId: numbe
       commits: groups,
       level: () => featureLevel(metadata.image, 'transaction.version'),
     },
-    txnOptions(nodeId, settings),
+    txnOptions(nodeId, settings, names),
   )
   const shareTopic = topic(SHARE_STATE_TOPIC, 'share.coordinator.state.topic', SHARE_STATE_CONFIG)
   return { groups, transactions, shareKind: kind, shareTopic }

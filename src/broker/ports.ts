@@ -8,11 +8,13 @@ import type { AbortedTransaction, EpochEnd, LogRead, ProducerEntry, TimestampOff
 import type { RequestContext } from './context.ts'
 import type { GroupPort } from './group-ports.ts'
 import type { GroupMembership } from './member-ports.ts'
+import type { Acks, ProducerSessionPort, RecordContent } from './producer-ports.ts'
 import type { SharePort } from './share-ports.ts'
 import type { TransactionPort, TransactionSupport } from './txn-ports.ts'
 
 export type * from './group-ports.ts'
 export type * from './member-ports.ts'
+export type * from './producer-ports.ts'
 export type * from './share-ports.ts'
 export type * from './txn-ports.ts'
 export { TXN_STATES } from './txn-ports.ts'
@@ -184,9 +186,6 @@ export interface TopicPort {
 
 // ---- produce --------------------------------------------------------------------------------------------------------------
 
-/** `none` answers after the append in memory, `leader` after the sync, `all` after every in-sync replica has it too. */
-export type Acks = 'none' | 'leader' | 'all'
-
 export interface ProducePartition {
   readonly topic: string
   readonly partition: number
@@ -334,15 +333,10 @@ export interface RecordPort {
   openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer
 }
 
-export interface OutgoingRecord {
+export interface OutgoingRecord extends RecordContent {
   readonly topic: string
   /** Null: by the hash of the key, or the broker's choice when the key is null or empty. */
   readonly partition: number | null
-  readonly key: Buffer | null
-  readonly value: Buffer | null
-  readonly headers?: readonly RecordHeader[]
-  /** Absent: the broker's clock. */
-  readonly timestampMs?: number
 }
 
 export interface RecordProduceOptions {
@@ -494,4 +488,5 @@ export interface RecordConsumer {
 /** The broker with the records on top: what `native` and `http` are given. */
 export interface RecordPorts extends BrokerPorts {
   readonly records: RecordPort
+  readonly producerSessions: ProducerSessionPort
 }

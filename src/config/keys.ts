@@ -69,14 +69,12 @@ export const SETTINGS = {
       min: 0,
       max: INT_MAX,
       doc: 'Time after which a named producer that sends nothing is forgotten; 0 = never.',
-      idle: true,
     }),
     producerExpiryCheckIntervalSeconds: integer(300, {
       unit: 's',
       min: 1,
       max: DAY_S,
       doc: 'Time between two looks for such producers.',
-      idle: true,
     }),
     acks: word('leader', ['none', 'leader', 'all'], {
       doc: 'When a record of a native client is acknowledged: after the append, on disk here, on disk on every in-sync replica.',

@@ -263,7 +263,7 @@ export class NativeConnection implements NetHandlers, PushChannel {
       push: this.#push,
       channel: this,
     }
-    let answer: Answer | Later | Promise<Answer>
+    let answer: Answer | Later | Promise<Answer | Later>
     try {
       const { handler, message } = this.#deps.dispatch.route(frame, this.#session)
       answer = handler.handle(call, message)
@@ -289,12 +289,13 @@ export class NativeConnection implements NetHandlers, PushChannel {
     )
   }
 
-  #wait(answer: Promise<Answer>, frame: Frame, reply: OpenReply): void {
+  #wait(answer: Promise<Answer | Later>, frame: Frame, reply: OpenReply): void {
     this.#busy = true
     answer.then(
       (settled) => {
         this.#busy = false
-        this.#answered(settled, reply)
+        if (settled instanceof Later) this.#settleLater(settled, frame, reply)
+        else this.#answered(settled, reply)
         this.#resume()
       },
       (error: unknown) => {

@@ -8,7 +8,9 @@ const GREETED: ReadonlySet<OpName> = new Set(['IDENTIFY_CLIENT', 'AUTH', 'AUTH_S
 const ALWAYS: ReadonlySet<OpName> = new Set(['HEARTBEAT_REQ', 'HEARTBEAT_RESP', 'GOODBYE'])
 /** May start while earlier acknowledgements are outstanding: they only append, or need nothing. */
 const PIPELINED: ReadonlySet<number> = new Set(
-  (['PRODUCE', 'PRODUCE_BATCH', 'SEND', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map((name) => OPCODES[name].code),
+  (['PRODUCE', 'PRODUCE_BATCH', 'PRODUCE_IDEMPOTENT', 'SEND', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map(
+    (name) => OPCODES[name].code,
+  ),
 )
 
 export interface Route {

@@ -1,11 +1,12 @@
 import type { RequestContext } from '../broker/context.ts'
-import type { GroupMembership, RecordConsumer, RecordPorts } from '../broker/ports.ts'
+import type { GroupMembership, ProducerSession, RecordConsumer, RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import { encodeFrame } from '../wire/frame.ts'
 import type { Message } from '../wire/messages.ts'
 import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import type { NativeDoorOptions } from './options.ts'
 import type { PushChannel, PushDelivery } from './push-delivery.ts'
+import { WireSequences } from './wire-sequences.ts'
 
 export type ConnectionState = 'new' | 'greeted' | 'authenticated'
 
@@ -23,6 +24,11 @@ export class Session {
   membership: GroupMembership | null = null
   /** Made by the first SUBSCRIBE or STREAM: records are pushed from then on, and FETCH is refused. */
   push: PushDelivery | null = null
+  /** Of INIT_PRODUCER_ID or OPEN_PRODUCER. */
+  #producer: ProducerSession | null = null
+  /** Of that producer, by topic. */
+  #sequences = new Map<string, WireSequences>()
+  #isClosed = false
   readonly #loggedIn: () => void
 
   constructor(context: RequestContext, loggedIn: () => void) {
@@ -35,6 +41,37 @@ export class Session {
     return (this.features & FEATURE_EXTENSION) !== 0
   }
 
+  get producer(): ProducerSession | null {
+    return this.#producer
+  }
+
+  /** Another producer from here on: the numbers of the one before are forgotten, and its open transaction aborted. */
+  async produceAs(open: () => Promise<ProducerSession>): Promise<ProducerSession> {
+    await this.#stopProducing()
+    const producer = await open()
+    this.#producer = producer
+    // The connection ended while it was opened.
+    if (this.#isClosed) await this.#stopProducing()
+    return producer
+  }
+
+  sequencesOf(topic: string): WireSequences {
+    let sequences = this.#sequences.get(topic)
+    if (sequences === undefined) {
+      sequences = new WireSequences()
+      this.#sequences.set(topic, sequences)
+    }
+    return sequences
+  }
+
+  /** Never rejects. */
+  async #stopProducing(): Promise<void> {
+    const producer = this.#producer
+    this.#producer = null
+    this.#sequences = new Map()
+    await producer?.close()
+  }
+
   identify(clientId: string, features: number): void {
     this.context = { ...this.context, clientId }
     this.features = features
@@ -42,7 +79,10 @@ export class Session {
 
   /** The connection is gone. */
   close(): void {
+    this.#isClosed = true
     this.membership?.close()
+    // Owned by the producer, and never rejects: its transaction is aborted.
+    void this.#stopProducing()
   }
 
   login(principal: string): void {
@@ -79,7 +119,10 @@ export class AndThen {
 /** The frames that answer a request; null = it has no answer. */
 export type Answer = Buffer | readonly Buffer[] | AndThen | null
 
-/** The request is done but for its answer, which the next request need not wait for. Only produce answers so. */
+/**
+ * The request is done but for its answer, which the next request need not wait for. Only produce answers so; a promise of it holds the
+ * next request until everything is in its place.
+ */
 export class Later {
   readonly answer: Promise<Answer>
 
@@ -91,13 +134,13 @@ export class Later {
 export interface Handler<N extends OpName> {
   readonly op: N
   /** Throws what the request is refused with. */
-  handle(call: Call, message: Message<N>): Answer | Later | Promise<Answer>
+  handle(call: Call, message: Message<N>): Answer | Later | Promise<Answer | Later>
 }
 
 // A table of handlers is looked up by opcode; each decodes into its own message.
 export interface AnyHandler {
   readonly op: OpName
-  handle(call: Call, message: never): Answer | Later | Promise<Answer>
+  handle(call: Call, message: never): Answer | Later | Promise<Answer | Later>
 }
 
 export function reply<N extends OpName>(call: Call, name: N, message: Message<N>, sizeHint?: number): Buffer {

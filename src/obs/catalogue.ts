@@ -120,7 +120,7 @@ export const METRICS: readonly MetricRow[] = [
   seconds('moonmq_compaction_seconds', [], 'Time to compact a log'),
   gauge('moonmq_compaction_uncleanable_partitions', [], 'Partitions whose compaction failed last time'),
   gauge('moonmq_compaction_max_dirty_ratio', [], 'Largest share of bytes that are not compacted, of all compacted logs'),
-  counter('moonmq_producers_expired_total', [], 'Idempotent producers forgotten after silence'),
+  counter('moonmq_producers_expired_total', [], 'Idempotent producers of a partition and producer names forgotten after silence'),
 
   counter('moonmq_metrics_http_requests_total', [], 'Requests to the HTTP listener'),
   counter('moonmq_metrics_http_unauthorized_total', [], 'Requests to the HTTP listener without a valid credential'),

@@ -165,6 +165,22 @@ export function sealBatch(bytes: Buffer, position: number, sizeBytes: number): n
   return crc
 }
 
+/** Whose batch it is, with which sequence; a new checksum. */
+export function setProducer(
+  bytes: Buffer,
+  header: BatchHeader,
+  producer: Pick<BatchHeader, 'producerId' | 'producerEpoch' | 'baseSequence'> & { readonly transactional: boolean },
+): BatchHeader {
+  const { producerId, producerEpoch, baseSequence, transactional } = producer
+  const attributes = transactional ? header.attributes | ATTRIBUTE.transactional : header.attributes
+  bytes.writeInt16BE(attributes, AT.attributes)
+  writeInt64(bytes, producerId, AT.producerId)
+  bytes.writeInt16BE(producerEpoch, AT.producerEpoch)
+  bytes.writeInt32BE(baseSequence, AT.baseSequence)
+  const crc = sealBatch(bytes, 0, header.sizeBytes)
+  return { ...header, attributes, producerId, producerEpoch, baseSequence, crc }
+}
+
 /** The batch with its records stored anew by another codec; `records` is what the codec made of them. The header is the new one's. */
 export function withRecords(batch: Buffer, header: BatchHeader, records: Buffer, codec: number): { batch: Buffer; header: BatchHeader } {
   const sizeBytes = BATCH_HEADER_BYTES + records.length

@@ -217,6 +217,10 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
       defaultBackend: settings.server.storageBackend,
       dlqSuffix: settings.server.dlq.suffix,
       maxDeliveries: settings.server.dlq.maxDeliveries,
+      producerNames: {
+        afterMs: settings.server.producerExpirySeconds * 1000,
+        checkIntervalMs: settings.server.producerExpiryCheckIntervalSeconds * 1000,
+      },
     },
   )
   undo.push(() => broker.close())

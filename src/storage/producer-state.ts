@@ -32,10 +32,16 @@ export function checkSequence(entry: ProducerEntry | undefined, header: BatchHea
     const batch = entry.batches[index] as ProducerBatch
     if (batch.baseSequence === baseSequence && batch.lastSequence === endSequence) return batch
   }
-  const last = entry.batches[entry.batches.length - 1]
-  const expected = last === undefined ? 0 : addSequence(last.lastSequence, 1)
+  const expected = nextSequence(entry, producerEpoch)
   if (baseSequence !== expected) throw new MoonMQError('OUT_OF_ORDER_SEQUENCE', { sequence: baseSequence, producerId, expected })
   return null
+}
+
+/** What a batch of this producer and epoch would begin with now. */
+export function nextSequence(entry: ProducerEntry | undefined, producerEpoch: number): number {
+  if (entry === undefined || entry.producerEpoch !== producerEpoch) return 0
+  const last = entry.batches[entry.batches.length - 1]
+  return last === undefined ? 0 : addSequence(last.lastSequence, 1)
 }
 
 /** What the control record of an EndTxn marker says (key type, value). */

@@ -38,6 +38,19 @@ export interface ProduceOptions {
   readonly maxInflightBytes: number
 }
 
+/** A batch whose records the broker put together itself, of an idempotent producer. */
+export interface SequencedAppend {
+  readonly topic: string
+  readonly partition: number
+  readonly producerId: number
+  /** As `AppendGuard.admit`: asked in the turn of the append. */
+  admit(): Promise<void> | undefined
+  /** The batch with its producer and sequence; told what the partition knows of the producer. */
+  seal(known: ProducerEntry | undefined): { readonly batch: Buffer; readonly header: BatchHeader }
+  /** It is in the log, now or from before. */
+  taken(): void
+}
+
 interface CheckedBatch {
   readonly header: BatchHeader
   readonly checked: CheckedRecords
@@ -109,6 +122,50 @@ export class ProduceService implements ProducePort {
       this.#admit()
       return ticket
     })
+  }
+
+  /**
+   * The same for a batch of an idempotent producer: its sequence is checked, and where the broker gives the numbers chosen, in the turn of
+   * its append.
+   */
+  appendSequenced(
+    context: RequestContext,
+    one: SequencedAppend,
+    options: { acks: Acks; timeoutMs: number },
+  ): ProduceTicket | Promise<ProduceTicket> {
+    const ticket = this.#ticket(options)
+    if (this.#inflightBytes < this.#options.maxInflightBytes && this.#waitingForRoom.size === 0) {
+      return this.#appendSequenced(context, one, options.acks, ticket)
+    }
+    return this.#room(ticket).then(async (inTime) => {
+      if (inTime) await this.#appendSequenced(context, one, options.acks, ticket)
+      else this.#refuse(ticket, ticket.overdue())
+      this.#admit()
+      return ticket
+    })
+  }
+
+  #appendSequenced(context: RequestContext, one: SequencedAppend, acks: Acks, ticket: Ticket): Ticket | Promise<Ticket> {
+    try {
+      const served = this.#target(context, one, acks)
+      const waiting = served.log.ready() ?? one.admit()
+      if (waiting !== undefined) {
+        const again = () => this.#appendSequenced(context, one, acks, ticket)
+        const refuse = (error: unknown) => {
+          this.#refuse(ticket, error)
+          return ticket
+        }
+        return this.#deadlines.inTimeOrFailed(waiting, ticket).then((inTime) => (inTime ? again() : refuse(ticket.overdue())), refuse)
+      }
+      const { batch, header } = one.seal(served.log.producer(one.producerId))
+      const limit = served.topic.settings.log.maxMessageBytes
+      if (batch.length > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size: batch.length, limit })
+      this.#writeOnce(served, batch, acks, header, ticket)
+      one.taken()
+    } catch (error) {
+      this.#refuse(ticket, error)
+    }
+    return ticket
   }
 
   /** A producer that wants no answer cannot try again, so a slow disk holds it back instead of losing what it sent. */
@@ -217,7 +274,7 @@ export class ProduceService implements ProducePort {
     return true
   }
 
-  #target(context: RequestContext, one: ProducePartition, acks: Acks): ServedPartition & { log: Log } {
+  #target(context: RequestContext, one: Pick<ProducePartition, 'topic' | 'partition'>, acks: Acks): ServedPartition & { log: Log } {
     const served = this.#partitions.forClient(context, one.topic, one.partition)
     const min = served.topic.settings.minInsyncReplicas
     const isr = served.image.isr.length
@@ -229,27 +286,31 @@ export class ProduceService implements ProducePort {
 
   /** From what the records were found to be to the append, in one turn. */
   #commit(served: ServedPartition & { log: Log }, sent: Buffer, acks: Acks, found: Omit<CheckedBatch, 'keyed'>, ticket: Ticket): void {
+    const { batch, header } = settleBatch(sent, found, served.topic.settings, this.#clock.nowMs())
+    if (hasProducer(header)) this.#writeOnce(served, batch, acks, header, ticket)
+    else this.#write(served, batch, acks, header, ticket)
+  }
+
+  /** A resend is answered with where its original is. */
+  #writeOnce(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, header: BatchHeader, ticket: Ticket): void {
     const { log, topic } = served
-    const { batch, header } = settleBatch(sent, found, topic.settings, this.#clock.nowMs())
-    if (hasProducer(header)) {
-      const producer = log.producer(header.producerId)
-      checkMembership(producer, header)
-      const original = checkSequence(producer, header)
-      if (original !== null) {
-        topic.counters.duplicates.add()
-        // The original may still be on its way to the disk: its resend is answered when it is there, not before (DESIGN section 4).
-        const outcome = {
-          error: null,
-          baseOffset: original.baseOffset,
-          logAppendTimeMs: topic.settings.log.timestampType === 'LogAppendTime' ? original.timestampMs : NO_TIMESTAMP,
-          logStartOffset: log.logStartOffset,
-        }
-        if (acks === 'none') ticket.done(outcome)
-        else this.#follow(log.whenDurable(original.lastOffset + 1), 0, ticket, ticket.pending(outcome))
-        return
-      }
+    const producer = log.producer(header.producerId)
+    checkMembership(producer, header)
+    const original = checkSequence(producer, header)
+    if (original === null) {
+      this.#write(served, batch, acks, header, ticket)
+      return
     }
-    this.#write(served, batch, acks, header, ticket)
+    topic.counters.duplicates.add()
+    // The original may still be on its way to the disk: its resend is answered when it is there, not before (DESIGN section 4).
+    const outcome = {
+      error: null,
+      baseOffset: original.baseOffset,
+      logAppendTimeMs: topic.settings.log.timestampType === 'LogAppendTime' ? original.timestampMs : NO_TIMESTAMP,
+      logStartOffset: log.logStartOffset,
+    }
+    if (acks === 'none') ticket.done(outcome)
+    else this.#follow(log.whenDurable(original.lastOffset + 1), 0, ticket, ticket.pending(outcome))
   }
 
   #write(served: ServedPartition & { log: Log }, batch: Buffer, acks: Acks, header: BatchHeader, ticket: Ticket): void {

@@ -1,15 +1,13 @@
 import type { Clock } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
-import { BATCH_HEADER_BYTES, KIB } from '../../core/limits.ts'
-import type { CheckedRecords } from '../../core/offload.ts'
+import { BATCH_HEADER_BYTES } from '../../core/limits.ts'
 import { NO_OFFSET } from '../../core/types.ts'
-import { readBatchHeader, withRecords } from '../../record/batch.ts'
-import type { BatchCodecs, Compression } from '../../record/batch-jobs.ts'
-import { buildBatch, type NewRecord } from '../../record/builder.ts'
-import type { Inflater } from '../../record/inflater.ts'
+import type { Compression } from '../../record/batch-jobs.ts'
+import type { NewRecord } from '../../record/builder.ts'
 import type { RequestContext } from '../context.ts'
 import type { OutgoingRecord, ProduceTicket, RecordOutcome, RecordProduceOptions, TopicPort } from '../ports.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
+import { type BatchPacker, newRecord, packedSize } from './batch-packer.ts'
 import type { ProduceService } from './produce-service.ts'
 import { checkTimes } from './validate-batch.ts'
 
@@ -17,8 +15,7 @@ export interface RecordProducerDeps {
   readonly partitions: Partitions
   readonly topics: TopicPort
   readonly produce: ProduceService
-  readonly codecs: BatchCodecs
-  readonly inflater: Inflater
+  readonly packer: BatchPacker
   readonly clock: Clock
 }
 
@@ -28,11 +25,6 @@ export interface RecordProducerOptions {
   /** Bytes of records put into one batch, before compression; a topic's max.message.bytes may be less. */
   readonly maxBatchBytes: number
 }
-
-/** What a record takes in a batch besides key, value and headers, at most. */
-const RECORD_OVERHEAD_BYTES = 40
-const HEADER_OVERHEAD_BYTES = 10
-const PACK_ON_LOOP_BYTES = 64 * KIB
 
 /** A call of `produce`: collects the outcomes of its records. */
 class Call {
@@ -82,8 +74,7 @@ export class RecordProducer {
   readonly #partitions: Partitions
   readonly #topics: TopicPort
   readonly #produce: ProduceService
-  readonly #codecs: BatchCodecs
-  readonly #inflater: Inflater
+  readonly #packer: BatchPacker
   readonly #clock: Clock
   readonly #options: RecordProducerOptions
   readonly #queues = new Map<ServedPartition, PartitionQueue>()
@@ -93,8 +84,7 @@ export class RecordProducer {
     this.#partitions = deps.partitions
     this.#topics = deps.topics
     this.#produce = deps.produce
-    this.#codecs = deps.codecs
-    this.#inflater = deps.inflater
+    this.#packer = deps.packer
     this.#clock = deps.clock
     this.#options = options
   }
@@ -119,7 +109,7 @@ export class RecordProducer {
       if (topic.internal && context.protocol !== 'internal') throw new MoonMQError('TOPIC_FORBIDDEN', { topic: record.topic })
       if (record.partition === null) partition = this.#topics.partitionFor(topic, record.key)
       const served = this.#partitions.partition(record.topic, partition)
-      const sizeBytes = sizeOf(record)
+      const sizeBytes = packedSize(record)
       if (this.#queuedBytes + sizeBytes > this.#options.maxQueuedBytes) {
         throw new MoonMQError('RATE_LIMITED', { reason: 'too many records wait to be written; try again' })
       }
@@ -167,7 +157,7 @@ export class RecordProducer {
       const { codec } = compressionFor(queue, batch)
       let loading: Promise<void> | undefined
       try {
-        loading = this.#codecs.ready(codec)
+        loading = this.#packer.ready(codec)
       } catch (error) {
         failAll(batch, queue.served.partition, error)
         continue
@@ -229,19 +219,10 @@ export class RecordProducer {
     }
   }
 
-  /** A large batch is compressed off the event loop. */
   #pack(queue: PartitionQueue, batch: readonly Queued[]): Buffer | Promise<Buffer> {
-    const { codec, level } = compressionFor(queue, batch)
     const records = batch.map((each) => each.record)
     const bytes = batch.reduce((sum, each) => sum + each.sizeBytes, 0)
-    if (codec === 0 || bytes <= PACK_ON_LOOP_BYTES) {
-      return buildBatch(records, { codec, compress: (which, plain) => this.#codecs.deflate(which, plain, level) })
-    }
-    const plain = buildBatch(records)
-    const header = readBatchHeader(plain)
-    const checking = this.#inflater.check(plain, header, { keyed: false, to: { codec, level }, maxBytes: plain.length })
-    const packed = (checked: CheckedRecords) => withRecords(plain, header, checked.records ?? plain, codec).batch
-    return checking instanceof Promise ? checking.then(packed) : packed(checking)
+    return this.#packer.pack(records, bytes, compressionFor(queue, batch))
   }
 
   #appendPacked(queue: PartitionQueue, batch: readonly Queued[], packing: Promise<Buffer>): void {
@@ -314,20 +295,6 @@ export class RecordProducer {
 /** The topic's codec, or that of the records. */
 function compressionFor(queue: PartitionQueue, batch: readonly Queued[]): Compression {
   return queue.served.topic.settings.compression ?? { codec: (batch[0] as Queued).options.codec, level: undefined }
-}
-
-function newRecord(record: OutgoingRecord, nowMs: number): NewRecord {
-  const { key, value, headers, timestampMs } = record
-  return { key, value, timestampMs: timestampMs ?? nowMs, ...(headers === undefined ? {} : { headers }) }
-}
-
-/** An upper bound of the bytes that the record takes in a batch. */
-function sizeOf(record: OutgoingRecord): number {
-  let bytes = RECORD_OVERHEAD_BYTES + (record.key?.length ?? 0) + (record.value?.length ?? 0)
-  for (const header of record.headers ?? []) {
-    bytes += HEADER_OVERHEAD_BYTES + Buffer.byteLength(header.key) + (header.value?.length ?? 0)
-  }
-  return bytes
 }
 
 function settleAll(

@@ -118,6 +118,18 @@ export class Deadlines {
     })
   }
 
+  /** The same for what may fail: rejects with what it rejects with. */
+  inTimeOrFailed(ready: Promise<void>, ticket: Ticket): Promise<boolean> {
+    let failure: { readonly error: unknown } | null = null
+    const settled = ready.catch((error: unknown) => {
+      failure = { error }
+    })
+    return this.inTime(settled, ticket).then((inTime) => {
+      if (failure !== null) throw failure.error
+      return inTime
+    })
+  }
+
   #begin(ticket: Ticket): void {
     if (ticket.deadlineMs === 0) ticket.deadlineMs = this.#clock.monotonicMs() + ticket.timeoutMs
   }

@@ -31,8 +31,9 @@ import type {
 import { describeTransaction, listTransactions, unknownTransaction } from './describe.ts'
 import { Markers } from './markers.ts'
 import type { PendingCommits } from './pending-commits.ts'
-import { addPartitions, endTransaction, initProducer, isPart, type Step } from './rules.ts'
-import { type Transaction, TWO_PHASE_TIMEOUT_MS } from './transaction.ts'
+import { addPartitions, COMPLETE, endTransaction, initProducer, isPart, type Step } from './rules.ts'
+import { isEnding, type Transaction, TWO_PHASE_TIMEOUT_MS } from './transaction.ts'
+import type { NameHolder, TxnEntry } from './txn-entry.ts'
 import type { TxnOptions } from './txn-options.ts'
 import { TxnShard } from './txn-shard.ts'
 
@@ -58,6 +59,13 @@ const MAX_IDS = 500_000
 const MAX_ID_BYTES = 32_767
 /** How long a request waits for the end of the transaction before it, instead of being told to come again. */
 const CONCURRENT_WAIT_MS = 1000
+/** How long a native client waits for the markers of its transaction. */
+const END_WAIT_MS = 30_000
+
+export interface NamedProducer extends ProducerIdentity {
+  /** How the last transaction of the name ended; null when it had none. */
+  readonly lastCommitted: boolean | null
+}
 
 /** A transactional batch before it is appended. */
 export interface Admission extends TransactionOwner, TopicPartition {
@@ -75,7 +83,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   readonly #markers: Markers
   readonly #patterns: Patterns
   readonly #unobserve: readonly (() => void)[]
-  #sweepTimer: Timer | null = null
+  readonly #sweeps = new Map<'kafka' | 'native', Timer>()
   #closed = false
 
   constructor(deps: TxnDeps, options: TxnOptions) {
@@ -89,6 +97,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
       aborted: metrics.counter('moonmq_transactions_ended_total', { result: 'aborted' }),
       timedOut: metrics.counter('moonmq_transactions_timed_out_total'),
       expired: metrics.counter('moonmq_transactional_ids_expired_total'),
+      nameExpired: metrics.counter('moonmq_producers_expired_total'),
     }
     this.#markers = new Markers({ partitions, commits, clock, random, log })
     const shardDeps = {
@@ -118,24 +127,27 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   /** Reads every partition of the state topic. Resolves when all were tried; never rejects. */
   async startLoading(): Promise<void> {
     const loaders = new Semaphore(LOADERS)
-    this.#armSweep()
+    const { idExpirationMs, expiryIntervalMs, names } = this.#options
+    this.#sweep('kafka', idExpirationMs, expiryIntervalMs)
+    if (names.afterMs > 0) this.#sweep('native', names.afterMs, names.checkIntervalMs)
     await Promise.all(this.#shards.map((shard) => loaders.run(() => shard.load())))
   }
 
-  #armSweep(): void {
+  #sweep(which: 'kafka' | 'native', afterMs: number, intervalMs: number): void {
     if (this.#closed) return
-    this.#sweepTimer = this.#deps.clock.setTimer(this.#options.expiryIntervalMs, () => {
-      this.#expire(0)
-      this.#armSweep()
+    const timer = this.#deps.clock.setTimer(intervalMs, () => {
+      this.#expire(which, afterMs, 0)
+      this.#sweep(which, afterMs, intervalMs)
     })
+    this.#sweeps.set(which, timer)
   }
 
   /** One shard a turn. */
-  #expire(from: number): void {
+  #expire(which: 'kafka' | 'native', afterMs: number, from: number): void {
     const shard = this.#shards[from]
     if (shard === undefined || this.#closed) return
-    if (shard.state === 'ready') shard.expire(this.#deps.clock.nowMs() - this.#options.idExpirationMs)
-    this.#deps.clock.defer(() => this.#expire(from + 1))
+    if (shard.state === 'ready') shard.expire(this.#deps.clock.nowMs() - afterMs, which)
+    this.#deps.clock.defer(() => this.#expire(which, afterMs, from + 1))
   }
 
   // ---- who answers ----------------------------------------------------------------------------------------------------------
@@ -172,7 +184,10 @@ export class TransactionCoordinator implements TransactionPort, Resource {
         freshId = (await this.#deps.producers.newProducerId(INTERNAL_CONTEXT)).producerId
         continue
       }
-      if (taken.kind === 'fence') shard.change(id, taken.next)
+      if (taken.kind === 'fence') {
+        shard.entries.get(id)?.holdBy(null)
+        shard.change(id, taken.next)
+      }
       if (taken.kind !== 'done') {
         await this.#whenEnded(shard, id, deadlineMs)
         continue
@@ -280,6 +295,77 @@ export class TransactionCoordinator implements TransactionPort, Resource {
     )
   }
 
+  // ---- names of native producers ---------------------------------------------------------------------------------------------
+
+  /**
+   * A name for a new session: the one that had it is told, and what it left open is aborted first. The answer says how the last
+   * transaction of the name ended. To be held by the session at once. Throws CONCURRENT_TRANSACTIONS.
+   */
+  async takeName(name: string, timeoutMs: number): Promise<NamedProducer> {
+    let lastCommitted: boolean | null = null
+    const wish = {
+      timeoutMs: Math.min(timeoutMs, this.#options.maxTimeoutMs),
+      expected: null,
+      keepPrepared: false,
+      isNative: true,
+      goesOnAfterAbort: false,
+    }
+    const { producerId, producerEpoch } = await this.#settle(name, (txn, freshId) => {
+      lastCommitted = (txn === undefined ? undefined : COMPLETE.get(txn.state)) ?? null
+      // Ids of the native protocol begin at 1.
+      return initProducer(txn, { ...wish, freshId: freshId === 0 ? null : freshId }, this.#deps.clock.nowMs())
+    })
+    return { producerId, producerEpoch, lastCommitted }
+  }
+
+  /** A session goes on with the identity that an earlier one had. Its open transaction is aborted. Throws PRODUCER_FENCED. */
+  async resumeName(owner: TransactionOwner, holder: NameHolder): Promise<void> {
+    const entry = this.holdName(owner, holder)
+    if (entry.txn.state === 'Ongoing') await this.end(INTERNAL_CONTEXT, owner, false, false)
+  }
+
+  /** Throws PRODUCER_FENCED when yet another session has come. */
+  holdName(owner: TransactionOwner, holder: NameHolder): TxnEntry {
+    const entry = this.#named(owner)
+    entry.holdBy(holder)
+    return entry
+  }
+
+  /** Throws PRODUCER_FENCED. */
+  #named(owner: TransactionOwner): TxnEntry {
+    const entry = this.#ready(owner.transactionalId).entries.get(owner.transactionalId)
+    const isOwner = entry?.txn.producerId === owner.producerId && entry.txn.producerEpoch === owner.producerEpoch
+    if (entry === undefined || !isOwner) throw new MoonMQError('PRODUCER_FENCED')
+    return entry
+  }
+
+  /** In this turn: whether the session still speaks for its name. Answers whether an end is under way. Throws PRODUCER_FENCED. */
+  checkName(owner: TransactionOwner, holder: NameHolder): boolean {
+    const entry = this.#named(owner)
+    // The names were read again meanwhile.
+    if (entry.holder === null) entry.holdBy(holder)
+    else if (entry.holder !== holder) throw new MoonMQError('PRODUCER_FENCED')
+    return isEnding(entry.txn)
+  }
+
+  releaseName({ transactionalId }: TransactionOwner, holder: NameHolder): void {
+    this.#shards[coordinatorPartition(transactionalId, this.#shards.length)]?.entries.get(transactionalId)?.releasedBy(holder)
+  }
+
+  /**
+   * Decides and waits until every marker is durable. What is decided stays decided: asked again with the same choice it is answered the
+   * same. Throws INVALID_TXN_STATE, and CONCURRENT_TRANSACTIONS when the markers take too long.
+   */
+  async endWhole(owner: TransactionOwner, commit: boolean): Promise<void> {
+    const { transactionalId: id } = owner
+    await this.end(INTERNAL_CONTEXT, owner, commit, false)
+    const shard = this.#ready(id)
+    const entry = shard.entries.get(id)
+    if (entry === undefined) return
+    if (isEnding(entry.txn)) await this.#whenEnded(shard, id, this.#deps.clock.monotonicMs() + END_WAIT_MS)
+    await shard.whenDurable(entry)
+  }
+
   // ---- appends --------------------------------------------------------------------------------------------------------------
 
   /**
@@ -367,7 +453,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#sweepTimer?.cancel()
+    for (const timer of this.#sweeps.values()) timer.cancel()
     for (const stop of this.#unobserve) stop()
     await Promise.all(this.#shards.map((shard) => shard.close()))
   }

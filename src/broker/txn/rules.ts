@@ -49,6 +49,8 @@ export interface Init {
   readonly freshId: number | null
   /** See `fence`. */
   readonly goesOnAfterAbort: boolean
+  /** Default false. */
+  readonly isNative?: boolean
 }
 
 export interface InitAnswer extends ProducerIdentity {
@@ -68,10 +70,10 @@ export function initProducer(txn: Transaction | undefined, init: Init, nowMs: nu
   if (isEnding(txn)) return CONCURRENT
   if (txn.state !== 'Ongoing') return begin(txn, init, nowMs)
   if (init.keepPrepared) return keep(txn, init, nowMs)
-  return { kind: 'fence', next: fence(txn, init, nowMs) }
+  return { kind: 'fence', next: init.isNative === true ? abandon(txn, init, nowMs) : fence(txn, init, nowMs) }
 }
 
-function first({ timeoutMs, freshId }: Init, nowMs: number): Step<InitAnswer> {
+function first({ timeoutMs, freshId, isNative = false }: Init, nowMs: number): Step<InitAnswer> {
   if (freshId === null) return NEEDS_ID
   const next: Transaction = {
     state: 'Empty',
@@ -86,6 +88,7 @@ function first({ timeoutMs, freshId }: Init, nowMs: number): Step<InitAnswer> {
     startedAtMs: -1,
     updatedAtMs: nowMs,
     clientVersion: 0,
+    isNative,
   }
   return begun(next)
 }
@@ -95,8 +98,8 @@ function begun(next: Transaction): Step<InitAnswer> {
 }
 
 /** Another epoch, or another id where epochs are used up. */
-function begin(txn: Transaction, { timeoutMs, expected, freshId }: Init, nowMs: number): Step<InitAnswer> {
-  const cleared = { ...txn, state: 'Empty', timeoutMs, partitions: NO_PARTITIONS, startedAtMs: -1, updatedAtMs: nowMs } as const
+function begin(txn: Transaction, { timeoutMs, expected, freshId, isNative = false }: Init, nowMs: number): Step<InitAnswer> {
+  const cleared = { ...txn, state: 'Empty', timeoutMs, partitions: NO_PARTITIONS, startedAtMs: -1, updatedAtMs: nowMs, isNative } as const
   const epoch = txn.producerEpoch
   const isLastOfAbort = isKeptBack(epoch) && expected?.producerEpoch === txn.lastProducerEpoch
   if (isExhausted(epoch) && (expected === null || expected.producerEpoch === epoch || isLastOfAbort)) {
@@ -131,6 +134,14 @@ function keep(txn: Transaction, { timeoutMs, freshId }: Init, nowMs: number): St
 export function fence(txn: Transaction, { goesOnAfterAbort }: Pick<Init, 'goesOnAfterAbort'>, nowMs: number): Transaction {
   const next = prepared(txn, false, 2, nowMs)
   return goesOnAfterAbort ? next : { ...next, lastProducerEpoch: NO_EPOCH }
+}
+
+/**
+ * The open transaction of a native producer is aborted under its own epoch: the broker itself holds the only session that could write in
+ * it, and knows that it is over.
+ */
+export function abandon(txn: Transaction, wish: Pick<Init, 'goesOnAfterAbort'>, nowMs: number): Transaction {
+  return txn.isNative ? prepared(txn, false, 0, nowMs) : fence(txn, wish, nowMs)
 }
 
 /** The identity that follows when the end under way is over: its client knows it already. */
@@ -194,7 +205,8 @@ function identityOf({ producerId, producerEpoch }: Transaction): ProducerIdentit
   return { producerId, producerEpoch }
 }
 
-const COMPLETE = new Map([
+/** Whether the last transaction of an id in this state was committed. */
+export const COMPLETE: ReadonlyMap<string, boolean> = new Map([
   ['CompleteCommit', true],
   ['CompleteAbort', false],
 ])

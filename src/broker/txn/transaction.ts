@@ -25,6 +25,11 @@ export interface Transaction {
   readonly startedAtMs: number
   readonly updatedAtMs: number
   readonly clientVersion: ClientVersion
+  /**
+   * A producer name of the native protocol: its transaction lives no longer than its connection, its epoch stays when one ends, and the
+   * name is forgotten by `server.producerExpirySeconds`.
+   */
+  readonly isNative: boolean
 }
 
 export const NO_ID = -1

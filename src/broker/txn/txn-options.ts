@@ -11,10 +11,22 @@ export interface TxnOptions {
   readonly expiryIntervalMs: number
   /** `transaction.two.phase.commit.enable`. */
   readonly isTwoPhaseEnabled: boolean
+  readonly names: NameExpiry
 }
 
-export function txnOptions(nodeId: number, settings: BrokerSettings): TxnOptions {
+/** When the names of native producers are forgotten. */
+export interface NameExpiry {
+  /** `server.producerExpirySeconds`; 0 = never. */
+  readonly afterMs: number
+  /** `server.producerExpiryCheckIntervalSeconds`. */
+  readonly checkIntervalMs: number
+}
+
+export const DEFAULT_NAME_EXPIRY: NameExpiry = { afterMs: 86_400_000, checkIntervalMs: 300_000 }
+
+export function txnOptions(nodeId: number, settings: BrokerSettings, names: NameExpiry): TxnOptions {
   return {
+    names,
     nodeId,
     maxTimeoutMs: settings.number('transaction.max.timeout.ms'),
     idExpirationMs: settings.number('transactional.id.expiration.ms'),

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../../core/errors.ts'
+import type { RecordHeader } from '../../record/record.ts'
 import { decodeCoordinatorRecord, encodeCoordinatorKey, encodeCoordinatorValue } from '../../schema/records.ts'
 import { TXN_STATES } from '../txn-ports.ts'
 import { NO_EPOCH, type Transaction } from './transaction.ts'
@@ -9,6 +10,14 @@ const PLACE = 'transaction-coordinator'
 
 export function txnKey(transactionalId: string): Buffer {
   return encodeCoordinatorKey(PLACE, 'TransactionLogKey', { transactionalId })
+}
+
+/** Marks a producer name of the native protocol. Kafka's tools and Kafka itself do not look at headers of these records. */
+const NATIVE_HEADER = 'moonmq.native'
+const NATIVE: readonly RecordHeader[] = [{ key: NATIVE_HEADER, value: null }]
+
+export function txnHeaders(txn: Transaction | null): readonly RecordHeader[] {
+  return txn?.isNative === true ? NATIVE : []
 }
 
 /** Version 1 has the tagged fields; version 0 is what `transaction.version` 0 asks for. */
@@ -41,7 +50,7 @@ export interface TxnRecord {
 }
 
 /** Null for a record of a later Kafka. Throws INVALID_RECORD. */
-export function decodeTxnRecord(key: Buffer, value: Buffer | null): TxnRecord | null {
+export function decodeTxnRecord(key: Buffer, value: Buffer | null, headers: readonly RecordHeader[] = []): TxnRecord | null {
   const record = decodeCoordinatorRecord(PLACE, key, value)
   if (record === undefined) return null
   const { transactionalId } = record.key
@@ -66,6 +75,7 @@ export function decodeTxnRecord(key: Buffer, value: Buffer | null): TxnRecord | 
       startedAtMs: fields.transactionStartTimestampMs,
       updatedAtMs: fields.transactionLastUpdateTimestampMs,
       clientVersion: fields.clientTransactionVersion === 2 ? 2 : 0,
+      isNative: headers.some((header) => header.key === NATIVE_HEADER),
     },
   }
 }

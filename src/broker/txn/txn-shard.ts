@@ -3,10 +3,10 @@ import type { Failpoint } from '../../core/failpoint.ts'
 import type { EndTxnMarker } from '../../record/control.ts'
 import { CoordinatorShard, type CoordinatorShardDeps, type ShardLoad, type ShardState } from '../coordination/coordinator-shard.ts'
 import type { Markers } from './markers.ts'
-import { complete, fence } from './rules.ts'
+import { abandon, complete } from './rules.ts'
 import { isEnding, isTwoPhase, listPartitions, type Transaction } from './transaction.ts'
 import { TxnEntry } from './txn-entry.ts'
-import { decodeTxnRecord, txnKey, txnValue } from './txn-records.ts'
+import { decodeTxnRecord, txnHeaders, txnKey, txnValue } from './txn-records.ts'
 
 export interface TxnShardDeps extends CoordinatorShardDeps {
   readonly markers: Markers
@@ -15,7 +15,7 @@ export interface TxnShardDeps extends CoordinatorShardDeps {
   readonly recordVersion: () => 0 | 1
   /** Whether a producer goes on after the broker has aborted its transaction. */
   readonly goesOnAfterAbort: () => boolean
-  readonly counted: (event: 'committed' | 'aborted' | 'timedOut' | 'expired') => void
+  readonly counted: (event: 'committed' | 'aborted' | 'timedOut' | 'expired' | 'nameExpired') => void
 }
 
 /**
@@ -63,8 +63,8 @@ export class TxnShard {
   #load(): ShardLoad {
     const found = new Map<string, Transaction>()
     return {
-      record(key, value) {
-        const record = decodeTxnRecord(key, value)
+      record(key, value, _timestampMs, _transaction, _offset, headers) {
+        const record = decodeTxnRecord(key, value, headers)
         if (record === null) return
         if (record.txn === null || record.txn.state === 'Dead') found.delete(record.transactionalId)
         else found.set(record.transactionalId, record.txn)
@@ -75,11 +75,20 @@ export class TxnShard {
         for (const [id, txn] of found) {
           const entry = new TxnEntry(id, txn, 0)
           this.entries.set(id, entry)
-          this.#follow(entry)
+          if (txn.isNative && txn.state === 'Ongoing') this.#abandon(entry)
+          else this.#follow(entry)
         }
         return this.entries.size
       },
     }
+  }
+
+  /** The connection of a native transaction went with the broker that served it. Throws COORDINATOR_NOT_AVAILABLE. */
+  #abandon(entry: TxnEntry): void {
+    this.#deps.log.info('transaction.abandoned', `transaction "${entry.id}" was open when its connection was lost and is aborted`, {
+      transactionalId: entry.id,
+    })
+    this.change(entry.id, abandon(entry.txn, { goesOnAfterAbort: false }, this.#deps.clock.nowMs()))
   }
 
   #drop(): void {
@@ -94,35 +103,45 @@ export class TxnShard {
 
   /** Stores what becomes of the id and goes on with it: a decision is carried out, an open transaction gets its timeout. */
   change(id: string, next: Transaction): TxnEntry {
-    const endOffset = this.#append(id, txnValue(next, this.#deps.recordVersion()))
+    const endOffset = this.#append(id, txnValue(next, this.#deps.recordVersion()), next)
     let entry = this.entries.get(id)
     if (entry === undefined) {
       entry = new TxnEntry(id, next, endOffset)
       this.entries.set(id, entry)
     }
+    if (entry.txn.producerId !== next.producerId || entry.txn.producerEpoch !== next.producerEpoch) entry.holdBy(null)
     entry.txn = next
     entry.endOffset = endOffset
     this.#follow(entry)
     return entry
   }
 
-  #append(id: string, value: Buffer | null): number {
-    return this.#shard.append(id, [{ key: txnKey(id), value, timestampMs: this.#deps.clock.nowMs() }])
+  #append(id: string, value: Buffer | null, txn: Transaction | null): number {
+    return this.#shard.append(id, [{ key: txnKey(id), value, timestampMs: this.#deps.clock.nowMs(), headers: txnHeaders(txn) }])
   }
 
-  /** Ids without a transaction that nobody used since `updatedAtMs`. Never throws: a failed shard finds them again. */
-  expire(updatedBeforeMs: number): void {
+  /**
+   * Ids without a transaction that nobody used since then: Kafka's transactional ids, or the names of native producers. A name that was
+   * used without a transaction is stored again with that time. Never throws: a failed shard finds them again.
+   */
+  expire(usedBeforeMs: number, which: 'kafka' | 'native'): void {
     for (const entry of [...this.entries.values()]) {
       const { txn } = entry
-      if (txn.state === 'Ongoing' || isEnding(txn) || txn.updatedAtMs > updatedBeforeMs) continue
+      if (txn.isNative !== (which === 'native') || txn.state === 'Ongoing' || isEnding(txn) || txn.updatedAtMs > usedBeforeMs) continue
+      const usedAtMs = Math.max(entry.usedAtMs, entry.holder?.usedAtMs ?? 0)
       try {
-        this.#append(entry.id, null)
+        if (usedAtMs > usedBeforeMs) {
+          this.change(entry.id, { ...txn, updatedAtMs: usedAtMs })
+          continue
+        }
+        this.#append(entry.id, null, null)
       } catch (error) {
         this.#deps.log.warn('transaction.not_expired', `transactional ids stay for now: ${asMoonMQError(error).message}`)
         return
       }
       this.entries.delete(entry.id)
-      this.#deps.counted('expired')
+      entry.holdBy(null)
+      this.#deps.counted(which === 'native' ? 'nameExpired' : 'expired')
       this.#deps.log.info('transaction.expired', `transactional id "${entry.id}" was not used for so long that it is forgotten`)
     }
   }
@@ -150,7 +169,8 @@ export class TxnShard {
       return
     }
     try {
-      this.change(entry.id, fence(txn, { goesOnAfterAbort: this.#deps.goesOnAfterAbort() }, clock.nowMs()))
+      entry.holder?.over('timeout')
+      this.change(entry.id, abandon(txn, { goesOnAfterAbort: this.#deps.goesOnAfterAbort() }, clock.nowMs()))
     } catch (error) {
       // The shard has failed; it finds the transaction again when it loads.
       log.warn('transaction.not_aborted', `transaction "${entry.id}" stays open for now: ${asMoonMQError(error).message}`)

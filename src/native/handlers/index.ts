@@ -6,16 +6,19 @@ import { fetch } from './fetch.ts'
 import { deleteGroup, describeGroup, groupHeartbeat, joinGroup, leaveGroup, listGroups } from './groups.ts'
 import { heartbeat } from './heartbeat.ts'
 import { hello } from './hello.ts'
+import { produceIdempotent } from './idempotent.ts'
 import { identifyClient } from './identify-client.ts'
+import { initProducerId } from './init-producer-id.ts'
 import { listOffsets } from './list-offsets.ts'
 import { deletePositions, group, groups, memberJoin, memberSync } from './members.ts'
 import { nack } from './nack.ts'
-import { produce, produceBatch } from './produce.ts'
+import { produce } from './produce.ts'
+import { produceBatch } from './produce-batch.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
 import { subscribe } from './subscribe.ts'
 import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
-import { beginTxn, endTxn, produceIdempotent, txnOffsetCommit } from './unsupported.ts'
+import { beginTxn, endTxn, txnOffsetCommit } from './transactions.ts'
 
 /** Every request that the native door serves. HEARTBEAT_RESP and GOODBYE have no answer and belong to the connection. */
 export const NATIVE_HANDLERS: readonly AnyHandler[] = [
@@ -46,6 +49,7 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   alterConfig,
   getPositions,
   storeGroupPositions,
+  initProducerId,
   produceIdempotent,
   beginTxn,
   endTxn,

@@ -279,15 +279,6 @@ test('an offset below 0, as Kafka clients store it to reset a group, is no posit
   )
 })
 
-test('requests that this version does not serve say so by name', async () => {
-  const { connection } = await extended()
-  const refused = async (answer: Promise<{ message: Record<string, unknown> }>) => {
-    const { message } = await answer
-    return [message['code'], String(message['message']).split(' ')[0]]
-  }
-  deepEqual(await refused(connection.call('INIT_PRODUCER_ID', {})), [2, 'INIT_PRODUCER_ID'])
-})
-
 test('READ: small batches that inflate to much do not make a large answer', async () => {
   const { at, connection } = await extended(8)
   const big = Buffer.alloc(60_000, 120)

@@ -60,6 +60,14 @@ const ANSWERS: Readonly<Record<string, Expected>> = {
     },
   ],
   'produce batch, idempotent': ['authenticated', ['ERROR'], { code: 10 }],
+  'init producer id, empty payload': ['authenticated', ['PRODUCER_ID'], { epoch: 0 }],
+  'init producer id, empty name': ['authenticated', ['PRODUCER_ID'], { epoch: 0 }],
+  'init producer id, durable name': ['authenticated', ['PRODUCER_ID'], { epoch: 0 }],
+  'produce idempotent': ['authenticated', ['ERROR'], { code: 10 }],
+  'begin transaction': ['authenticated', ['ERROR'], { code: 51 }],
+  'end transaction, commit': ['authenticated', ['ERROR'], { code: 51 }],
+  'end transaction, abort': ['authenticated', ['ERROR'], { code: 51 }],
+  'transactional offset commit': ['authenticated', ['ERROR'], { code: 51 }],
   'produce batch, gzip, one empty-key record': ['authenticated', ['PRODUCE_BATCH_ACK'], { acks: [{ partition: 0, offset: 0 }] }],
   'fetch, shortest legal form': ['authenticated', ['OK']],
   'fetch, isolation only': ['authenticated', ['OK']],
@@ -205,6 +213,29 @@ test('records, bounds and lists are answered with the fields of the vectors', as
   deepEqual((found.message['forTimes'] as object[])[1], { partition: 1, offset: 0, flags: 1 })
   const late = await connection.call('LIST_OFFSETS', { topic: 'orders', mode: 1, timestamp: 2n ** 63n })
   deepEqual((late.message['forTimes'] as object[])[1], { partition: 1, offset: 2, flags: 0 })
+})
+
+test('producers and transactions: the vectors one after another on one connection', async () => {
+  const at = await prepared()
+  const connection = await at.connect()
+  const push = async (name: string) => {
+    connection.socket.push(Buffer.from(vector(name).frameHex, 'hex'))
+    const [answer] = await connection.received()
+    return answer?.op === 'ERROR' ? answer.message['code'] : answer?.op
+  }
+  equal(await push('init producer id, empty name'), 'PRODUCER_ID')
+  // The vectors say producer id 7, which this connection does not have.
+  equal(await push('produce idempotent'), 8)
+  equal(await push('produce batch, idempotent'), 8)
+  equal(await push('begin transaction'), 51)
+  equal(await push('init producer id, durable name'), 'PRODUCER_ID')
+  equal(await push('begin transaction'), 'OK')
+  equal(await push('begin transaction'), 51)
+  equal(await push('transactional offset commit'), 'OK')
+  equal(await push('end transaction, commit'), 'OK')
+  equal(await push('begin transaction'), 'OK')
+  equal(await push('end transaction, abort'), 'OK')
+  equal(await push('transactional offset commit'), 51)
 })
 
 function stateOf(input: Malformed): 'new' | 'greeted' | 'authenticated' {

@@ -19,6 +19,7 @@ const TXN: Transaction = {
   startedAtMs: 1000,
   updatedAtMs: 2000,
   clientVersion: 2,
+  isNative: false,
 }
 
 test('a transaction is read as it was written', () => {
