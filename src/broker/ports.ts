@@ -331,6 +331,8 @@ export interface RecordPort {
   /** The same for many partitions of a topic, waiting on all of them at once; what a partition is refused with is in its part. */
   readTopic(context: RequestContext, request: ReadTopicRequest): Promise<TopicRead>
   openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer
+  /** A consumer whose records are answered for one by one. */
+  openStream(context: RequestContext, options: ConsumerOptions): RecordStream
 }
 
 export interface OutgoingRecord extends RecordContent {
@@ -481,8 +483,40 @@ export interface RecordConsumer {
    * says what the group commits; absent: the position goes back to the record, or past it. Throws INVALID_REQUEST for what was not given.
    */
   nack(topic: string, partition: number, offset: number, reason: string, places?: NackPlaces): Promise<HeldNack>
+  /** Stores positions for the group, as its member where it is one. Durable when it resolves; throws the first refusal. */
+  store(positions: readonly { readonly topic: string; readonly partition: number; readonly offset: number }[]): Promise<void>
   /** Calls `wake` when a poll may find more than the one before. One at a time. Returns how to stop. */
   watch(wake: () => void): () => void
+}
+
+/** Neighbouring records of a partition that a client is done with. */
+export interface SettledRange {
+  readonly topic: string
+  readonly partition: number
+  readonly first: number
+  readonly last: number
+}
+
+/**
+ * A consumer whose client answers for each record (docs/PROTOCOL.md): the group's offset is before the first that is not answered for.
+ * What failed is delivered again by itself. Nothing is committed but by `settle`.
+ */
+export interface RecordStream {
+  readonly consumer: RecordConsumer
+  /** Records that failed first, then new ones. The caller releases it. */
+  next(maxRecords: number, maxBytes: number): Promise<StreamRound>
+  /** Positions are durable when it resolves. Offsets that are not with the client are passed over. */
+  done(ranges: readonly SettledRange[]): Promise<void>
+  /** The record failed; what became of it is durable. Throws INVALID_REQUEST for one that is not with the client. */
+  failed(topic: string, partition: number, offset: number, reason: string): Promise<Pick<HeldNack, 'kind' | 'attempts' | 'topic'>>
+  removeTopic(topic: string): void
+}
+
+export interface StreamRound {
+  readonly records: readonly DeliveredRecord[]
+  /** Another one may find more. */
+  readonly isMore: boolean
+  release(): void
 }
 
 /** The broker with the records on top: what `native` and `http` are given. */

@@ -5,6 +5,7 @@ import type { Inflater } from '../record/inflater.ts'
 import { type ConsumerDeps, ConsumerSession } from './consume/consumer-session.ts'
 import { PartialSections } from './consume/partial-sections.ts'
 import { RecordReader } from './consume/record-reader.ts'
+import { UnsettledStream } from './consume/unsettled-stream.ts'
 import type { RequestContext } from './context.ts'
 import type { Nacks } from './dlq/nacks.ts'
 import type {
@@ -18,6 +19,7 @@ import type {
   RecordOutcome,
   RecordPort,
   RecordProduceOptions,
+  RecordStream,
   RecordsRead,
   TopicRead,
 } from './ports.ts'
@@ -63,5 +65,10 @@ export class Records implements RecordPort {
 
   openConsumer(context: RequestContext, options: ConsumerOptions): RecordConsumer {
     return new ConsumerSession(this.#deps, context, options)
+  }
+
+  openStream(context: RequestContext, options: ConsumerOptions): RecordStream {
+    const consumer = this.openConsumer(context, options)
+    return new UnsettledStream({ consumer, read: (request) => this.read(context, request) })
   }
 }

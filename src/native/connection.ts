@@ -143,7 +143,11 @@ export class NativeConnection implements NetHandlers, PushChannel {
     if (this.#closed || this.#ended || this.#ending !== null) return Promise.resolve(false)
     const { clock } = this.#deps
     // What is lost is told before the end of the connection is; and others get their turn between two rounds.
-    return new Promise((resolve) => this.#send(frames, () => clock.defer(() => resolve(!this.#closed))))
+    return new Promise((resolve) => {
+      const taken = () => clock.defer(() => resolve(!this.#closed))
+      if (frames.length === 0) taken()
+      else this.#send(frames, taken)
+    })
   }
 
   fail(error: MoonMQError): void {

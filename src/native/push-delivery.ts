@@ -114,7 +114,7 @@ export class PushDelivery {
       if (round.isMore) this.#woken = true
       try {
         if (signal.aborted) return
-        if (round.frames.length === 0 || (await channel.send(round.frames))) await round.taken()
+        if (await channel.send(round.frames)) await round.taken()
       } finally {
         round.release()
       }

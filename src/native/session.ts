@@ -6,6 +6,7 @@ import type { Message } from '../wire/messages.ts'
 import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import type { NativeDoorOptions } from './options.ts'
 import type { PushChannel, PushDelivery } from './push-delivery.ts'
+import type { StreamSource } from './stream-source.ts'
 import { WireSequences } from './wire-sequences.ts'
 
 export type ConnectionState = 'new' | 'greeted' | 'authenticated'
@@ -24,6 +25,8 @@ export class Session {
   membership: GroupMembership | null = null
   /** Made by the first SUBSCRIBE or STREAM: records are pushed from then on, and FETCH is refused. */
   push: PushDelivery | null = null
+  /** What is pushed, of a connection with STREAM. */
+  stream: StreamSource | null = null
   /** Of INIT_PRODUCER_ID or OPEN_PRODUCER. */
   #producer: ProducerSession | null = null
   /** Of that producer, by topic. */

@@ -151,6 +151,33 @@ export const MESSAGES = {
       { max: MAX_COUNT.extendedPartitions },
     ),
   }),
+  STREAM: struct({
+    group,
+    isolation: u8,
+    records: u32,
+    bytes: u32,
+    topics: list(
+      struct({
+        topic,
+        start: u8,
+        value: i64,
+        positions: list(struct({ partition: partition0, offset: i64 }), { max: MAX_COUNT.extendedPartitions }),
+      }),
+      { min: 1, max: MAX_COUNT.joinTopics },
+    ),
+  }),
+  STREAMED: struct({ topic, partition: partition0, records: list(readRecordField, { max: MAX_COUNT.batchRecords }) }),
+  CREDIT: struct({ records: u32, bytes: u32 }),
+  UNSTREAM: struct({ topics: list(topic, { min: 1, max: MAX_COUNT.joinTopics }) }),
+  SETTLE: struct({
+    done: list(struct({ topic, partition: partition0, first: i64, last: i64 }), { max: MAX_COUNT.batchRecords }),
+    failed: list(struct({ topic, partition: partition0, offset: i64, reason: text(MAX.nackReason) }), { max: MAX_COUNT.batchRecords }),
+  }),
+  SETTLED: struct({
+    failed: list(struct({ fate: u8, attempts: u16, topic: any, code: u16, errorName: any, errorMessage: any }), {
+      max: MAX_COUNT.batchRecords,
+    }),
+  }),
   LIST: struct({ flags: u8 }),
   LISTING: struct({ topics: list(struct({ name: any, id: id16, partitions: u32 }), { max: MAX_COUNT.topics }) }),
   DESCRIBE: struct({ name: topic }),

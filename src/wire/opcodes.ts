@@ -68,6 +68,10 @@ export const OPCODES = {
   STORE_POSITIONS: extension(0x46, 'OK'),
   DESCRIBE_CONFIG: extension(0x48, 'CONFIG'),
   ALTER_CONFIG: extension(0x49, 'CONFIG_CHANGED'),
+  STREAM: extension(0x50, 'OK, then pushed STREAMED'),
+  CREDIT: extension(0x51, 'none'),
+  UNSTREAM: extension(0x52, 'OK'),
+  SETTLE: extension(0x53, 'SETTLED'),
   MEMBER_JOIN: extension(0x56, 'MEMBER_STATE'),
   MEMBER_SYNC: extension(0x57, 'MEMBER_STATE'),
   GROUPS: extension(0x58, 'GROUP_NAMES'),
@@ -101,6 +105,8 @@ export const OPCODES = {
   GROUP_CHANGED: extension(0xd7, ''),
   GROUP_NAMES: extension(0xd8, ''),
   GROUP_DETAILS: extension(0xd9, ''),
+  STREAMED: extension(0xd0, ''),
+  SETTLED: extension(0xd3, ''),
   ERROR: server(0xfe),
 } as const satisfies Record<string, Opcode>
 
@@ -136,6 +142,13 @@ export const START_OFFSET = 0
 export const START_EARLIEST = 1
 export const START_LATEST = 2
 export const START_TIME = 3
+/** STREAM: where the group is, at the earliest record where it is nowhere. */
+export const START_COMMITTED = 4
+
+/** SETTLED: what became of a record that failed. */
+export const FATE_REFUSED = 0
+export const FATE_AGAIN = 1
+export const FATE_MOVED = 2
 
 /** SEND: acks. */
 export const ACKS_NONE = 0

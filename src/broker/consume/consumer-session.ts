@@ -185,6 +185,16 @@ export class ConsumerSession implements RecordConsumer {
     }
   }
 
+  async store(positions: readonly { readonly topic: string; readonly partition: number; readonly offset: number }[]): Promise<void> {
+    const offsets = positions.map(({ topic, partition, offset }) => {
+      const leaderEpoch = this.#deps.partitions.topic(topic)?.partitions[partition]?.log?.leaderEpoch ?? -1
+      return { topic, partition, value: { offset, leaderEpoch, metadata: '' } }
+    })
+    const request = { group: this.group, ...this.#claim(), instanceId: null, offsets, durable: true }
+    const outcomes = await this.#commits.run(() => this.#deps.groups.commit(this.#context, request))
+    for (const error of outcomes) if (error !== null) throw error
+  }
+
   /** What a commit is fenced by. Throws GROUP_MEMBER_UNKNOWN. */
   #claim(): Pick<CommitOffsets, 'generation' | 'memberId'> {
     const membership = this.#membership()

@@ -16,6 +16,7 @@ import { produce } from './produce.ts'
 import { produceBatch } from './produce-batch.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
+import { credit, settle, stream, unstream } from './stream.ts'
 import { subscribe } from './subscribe.ts'
 import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
 import { beginTxn, endTxn, txnOffsetCommit } from './transactions.ts'
@@ -39,6 +40,10 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   produceBatch,
   fetch,
   subscribe,
+  stream,
+  credit,
+  unstream,
+  settle,
   commit,
   send,
   read,

@@ -13,6 +13,7 @@ export const nack: Handler<'NACK'> = {
   async handle(call, { topic, partition, offset, reason }) {
     const { consumer } = call.session
     if (consumer === null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'NACK needs a FETCH or SUBSCRIBE on this connection first' })
+    if (call.session.stream !== null) throw new MoonMQError('BAD_PROTOCOL', { reason: 'records of a stream are answered for by SETTLE' })
     openTopic(call, topic)
     call.broker.offsets.bounds(call.context, topic, partition)
     const nacked = await consumer.nack(topic, partition, Number(offset), reason)

@@ -64,7 +64,8 @@ function checkOnce(wanted: readonly Wanted[]): void {
   }
 }
 
-async function startOf(call: Call, topic: string, wanted: Wanted, isolation: IsolationLevel): Promise<number> {
+/** Throws INVALID_REQUEST, PARTITION_MISSING. */
+export async function startOf(call: Call, topic: string, wanted: Wanted, isolation: IsolationLevel): Promise<number> {
   const { partition, start, value } = wanted
   const bounds = call.broker.offsets.bounds(call.context, topic, partition)
   const end = isolation === 'read_committed' ? bounds.lastStableOffset : bounds.highWatermark
@@ -89,7 +90,7 @@ function refusal(wanted: Wanted, error: MoonMQError): Part {
 }
 
 /** What fits a frame, and the queue of a client that has not taken all of the answer before (a quarter of it at most). */
-function largestRecord(call: Call): number {
+export function largestRecord(call: Call): number {
   return Math.min(MAX_READ_PART_BYTES, Math.floor(call.options.maxPendingBytes * 0.7))
 }
 

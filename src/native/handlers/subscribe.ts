@@ -18,8 +18,8 @@ export const subscribe: Handler<'SUBSCRIBE'> = {
   op: 'SUBSCRIBE',
   async handle(call, { topic, group, isolation }) {
     const { session, channel, context } = call
-    if (session.consumer !== null && session.push === null) {
-      throw new MoonMQError('BAD_PROTOCOL', { reason: 'this connection fetches; SUBSCRIBE needs a connection of its own' })
+    if ((session.consumer !== null && session.push === null) || session.stream !== null) {
+      throw new MoonMQError('BAD_PROTOCOL', { reason: 'this connection reads by FETCH or STREAM; SUBSCRIBE needs one of its own' })
     }
     const consumer = consumerFor(call, topic, group, isolation === ISOLATION_READ_COMMITTED ? 'read_committed' : 'read_uncommitted')
     await consumer.prepare()
@@ -60,6 +60,6 @@ class ConsumerSource implements PushSource {
 }
 
 /** With more than this unread nothing is pushed: what is left of the limit is for answers. */
-function pushedBytes({ options }: Call): number {
+export function pushedBytes({ options }: Call): number {
   return Math.floor(options.maxPendingBytes / 8)
 }
