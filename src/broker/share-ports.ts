@@ -53,6 +53,8 @@ export interface ShareFetchRequest extends ShareRequest {
   readonly partitions: readonly ShareAcks[]
   readonly forgotten: readonly { readonly topicId: Uuid; readonly partition: number }[]
   readonly maxWaitMs: number
+  /** Until there are so many, or the wait is over, nothing is given out; 0: the answer is what there is now. */
+  readonly minBytes: number
   readonly maxBytes: number
   readonly maxRecords: number
   /** An acquired range of the answer is not longer. */

@@ -90,6 +90,7 @@ export class ShareMember {
       partitions,
       forgotten,
       maxWaitMs: 0,
+      minBytes: 1,
       maxBytes: 1_000_000,
       maxRecords: 500,
       batchSize: 500,

@@ -26,6 +26,7 @@ export interface ShareFetchDeps {
 }
 
 type Limits = Pick<ShareFetchRequest, 'maxBytes' | 'maxRecords' | 'batchSize' | 'isStrict'>
+type Wanted = Pick<ShareFetchRequest, 'minBytes' | 'maxBytes'>
 
 /** A partition of the session that can be read. */
 interface Source {
@@ -75,12 +76,13 @@ export class ShareFetcher {
     try {
       for (;;) {
         bell.reset()
-        await this.#pass(context, session, sources, request, found)
         const leftMs = deadlineMs - this.#deps.clock.monotonicMs()
-        if (found.partitions.length > 0 || leftMs <= 0 || context.signal.aborted || this.#closed) return found
+        const isLast = leftMs <= 0 || request.minBytes <= 0 || found.partitions.length > 0 || context.signal.aborted || this.#closed
+        if (isLast || (await this.#hasEnough(session, sources, request))) await this.#pass(context, session, sources, request, found)
+        if (isLast || found.partitions.length > 0) return found
         // Most find something at once; who does not, listens first and then looks once more.
         if (!bell.isAttached) bell.attach(this.#deps.partitions, sources)
-        else if (!(await this.#wait(bell, leftMs))) return found
+        else await this.#wait(bell, leftMs)
       }
     } catch (error) {
       found.release()
@@ -90,10 +92,39 @@ export class ShareFetcher {
     }
   }
 
-  async #wait(bell: Bell, waitMs: number): Promise<boolean> {
+  /**
+   * Whether as many bytes wait behind what the group has had as the client wants at least. Like Kafka it takes what others hold in between for
+   * free. Of a partition that cannot be read the pass tells why.
+   */
+  async #hasEnough(session: ShareSession, sources: readonly Source[], { minBytes, maxBytes }: Wanted): Promise<boolean> {
+    const wanted = Math.min(minBytes, maxBytes)
+    if (wanted <= 1) return true
+    const { isolation } = this.#deps.settingsOf(session.group)
+    let bytes = 0
+    for (const { topic, entry, log } of sources) {
+      if (entry.isGone || log.state === 'closed') return true
+      if (entry.isReading) continue
+      entry.machine.trim(log.logStartOffset)
+      const offset = entry.machine.nextFetchOffset(this.#deps.rulesOf(session.group, topic))
+      const limitOffset = isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark
+      if (offset === undefined || offset >= limitOffset) continue
+      try {
+        const read = await readFor(entry, log, { offset, maxBytes: wanted - bytes, minOneBatch: true, limitOffset })
+        bytes += read.sizeBytes
+        const isCut = read.nextOffset < limitOffset
+        read.release()
+        if (bytes >= wanted || isCut) return true
+      } catch {
+        return true
+      }
+    }
+    return false
+  }
+
+  async #wait(bell: Bell, waitMs: number): Promise<void> {
     this.#bells.add(bell)
     try {
-      return await bell.rings(waitMs)
+      await bell.rings(waitMs)
     } finally {
       this.#bells.delete(bell)
     }
@@ -286,15 +317,14 @@ class Bell {
     this.#hasRung = false
   }
 
-  /** False when the time is over first. */
-  async rings(waitMs: number): Promise<boolean> {
-    if (this.#hasRung) return true
-    const done = deferred<boolean>()
-    const timer = this.#clock.setTimer(waitMs, () => done.resolve(false))
-    this.#onRing = () => done.resolve(true)
-    const rang = await done.promise
+  /** Resolves when it rings, or when the time is over. */
+  async rings(waitMs: number): Promise<void> {
+    if (this.#hasRung) return
+    const done = deferred()
+    const timer = this.#clock.setTimer(waitMs, () => done.resolve())
+    this.#onRing = () => done.resolve()
+    await done.promise
     timer.cancel()
-    return rang
   }
 
   close(): void {

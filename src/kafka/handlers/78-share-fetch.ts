@@ -19,7 +19,7 @@ export const shareFetch = api<ShareFetchRequest, ShareFetchResponse>({
   key: 78,
   name: 'ShareFetch',
   versions: [1, 2],
-  omissions: ['A request is answered as soon as there is a record: the smallest number of bytes to wait for is not looked at.'],
+  omissions: [],
   async handle(call, request) {
     const { groupId: group, memberId, isRenewAck: isRenewal, shareAcquireMode } = request
     if (shareAcquireMode < 0 || shareAcquireMode > RECORD_LIMIT) {
@@ -36,6 +36,7 @@ export const shareFetch = api<ShareFetchRequest, ShareFetchResponse>({
       partitions: acksOf(request.topics, call.version),
       forgotten: request.forgottenTopicsData.flatMap(({ topicId, partitions }) => partitions.map((partition) => ({ topicId, partition }))),
       maxWaitMs: Math.max(0, request.maxWaitMs),
+      minBytes: request.minBytes,
       maxBytes: Math.min(request.maxBytes, call.lent.allowanceBytes),
       maxRecords: request.maxRecords,
       batchSize: request.batchSize > 0 ? request.batchSize : Math.max(1, request.maxRecords),

@@ -139,6 +139,35 @@ describe('records of a share group', () => {
     await assert.rejects(a.ack('renew'), { code: 'INVALID_REQUEST' })
   })
 
+  it('are not given out before there are as many bytes as the member waits for, or its wait is over', async () => {
+    const broker = await world()
+    const [a, b] = [await broker.member('a'), await broker.member('b')]
+    await broker.produce('1')
+    let given: string[] | null = null
+    const waiting = a.poll({ maxWaitMs: 1000, minBytes: 400 }).then((records) => {
+      given = values(records)
+    })
+    await broker.clock.advance(500)
+    assert.equal(given, null, 'one record is not enough')
+    assert.deepEqual(values(await b.poll()), ['1'], 'nor does the wait keep it from others')
+    await b.ack('release')
+    await broker.produce('2'.repeat(400))
+    await broker.clock.advance(0)
+    await waiting
+    assert.deepEqual(given, ['1', '2'.repeat(400)])
+    await a.ack('accept')
+    await broker.produce('3')
+    const late = a.poll({ maxWaitMs: 1000, minBytes: 400 })
+    await broker.clock.advance(1000)
+    assert.deepEqual(values(await late), ['3'], 'what there is when the wait is over')
+  })
+
+  it('are answered at once to who waits for no byte, records or not', async () => {
+    const broker = await world()
+    const a = await broker.member('a')
+    assert.deepEqual(await a.poll({ maxWaitMs: 60_000, minBytes: 0 }), [])
+  })
+
   it('of a transaction that was aborted, or control records, are passed over', async () => {
     const { broker, logs, ...more } = await world()
     await setGroup(broker, GROUP, { 'share.isolation.level': 'read_committed' })
@@ -412,7 +441,7 @@ describe('members of a share group', () => {
     const fake = await world()
     await fake.member('a')
     const groups = await fake.broker.groups.list(contextOf(), { states: [], kinds: ['share'] })
-    assert.deepEqual(groups.groups, [{ group: GROUP, protocolType: 'share', state: 'Stable', kind: 'share' }])
+    assert.deepEqual(groups.groups, [{ group: GROUP, protocolType: 'share', state: 'Stable', kind: 'share', members: 1 }])
     const [refused] = await fake.broker.groups.commit(contextOf(), {
       group: GROUP,
       generation: -1,
