@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { SystemClock } from '../core/clock.ts'
+import { chaos } from './commands/chaos.ts'
 import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
@@ -55,6 +56,7 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
     .option('--messages <n>', 'how many messages', '30')
     .option('--json', 'print each step as JSON')
     .action((options) => run(demo(context, options)))
+  addChaos(context, program, run)
   base(program.command('config'), context)
     .description('show the settings in force, with where each value came from')
     .argument('[action]', 'show', 'show')
@@ -206,6 +208,26 @@ function addSql(context: CliContext, program: Command, run: Run): void {
     .option('--scan-bytes <n>', 'bytes that a SELECT may look at (default 268435456)')
     .option('--scan-seconds <n>', 'time that a SELECT may take (default 30)')
     .action((options) => run(sql(context, options)))
+}
+
+function addChaos(context: CliContext, program: Command, run: Run): void {
+  base(program.command('chaos'), context)
+    .description('produce through faults that a seed chooses, read everything back, and compare it with what was acknowledged')
+    .option('-b, --broker <host:port>', 'use this broker instead of a fresh one')
+    .option('-t, --topic <name>', 'use this topic instead of a new one')
+    .option('--seed <n>', 'the same seed does the same (default: a new one)')
+    .option('--records <n>', 'how many records', '200')
+    .option('-p, --partitions <n>', 'partitions of a new topic', '3')
+    .option('--retries <n>', 'how often a record that failed is sent again', '0')
+    .option('--drop <rate>', 'a record is lost on its way to the broker (default 0.05, as of every fault)')
+    .option('--delay <rate>', 'it waits before it is sent')
+    .option('--max-delay-ms <n>', 'how long at most', '20')
+    .option('--duplicate <rate>', 'it is sent twice')
+    .option('--reorder <rate>', 'it is sent behind the next one')
+    .option('--corrupt <rate>', 'a bit of its value is another')
+    .option('--disconnect <rate>', 'the connection breaks once it is stored, before the acknowledgement')
+    .option('--json', 'print the result as JSON')
+    .action((options) => run(chaos(context, options)))
 }
 
 function addConsume(context: CliContext, program: Command, run: Run): void {

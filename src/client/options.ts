@@ -34,6 +34,11 @@ export function depsOf(options: ClientOptions): ClientDeps {
   return { clock, log, random: options.random ?? new SystemRandom(), net: options.net ?? new NodeNet({ clock, log }) }
 }
 
+/** The network of the machine, for whoever wraps it: what `net` is unless another one is given. */
+export function systemNet(): Net {
+  return new NodeNet({ clock: new SystemClock(), log: SILENT })
+}
+
 /** Throws INVALID_REQUEST. */
 export function targetOf(options: ClientOptions): Target {
   const name = options.name ?? 'moonmq-client'

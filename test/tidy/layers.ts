@@ -16,7 +16,7 @@ function layer(folder: string, may: readonly string[], entries: readonly string[
 
 const BELOW_DOORS = ['obs', 'io', 'record', 'config', 'security', 'metadata', 'broker']
 const BELOW_SERVER = [...BELOW_DOORS, 'schema', 'wire', 'storage', 'native', 'kafka', 'http', 'client']
-const BELOW_COMMAND = ['server', 'client', 'mql', 'config', 'storage', 'record', 'schema', 'io', 'obs']
+const BELOW_COMMAND = ['server', 'client', 'mql', 'chaos', 'config', 'storage', 'record', 'schema', 'io', 'obs']
 
 export const LAYERS: readonly Layer[] = [
   layer('core', []),
@@ -113,6 +113,7 @@ export const LAYERS: readonly Layer[] = [
   layer('http', BELOW_DOORS, ['app']),
   layer('client', ['io', 'record', 'wire'], ['index', 'types']),
   layer('mql', ['client']),
+  layer('chaos', ['client'], ['index']),
   layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'import', 'machine', 'offline', 'repair', 'signals', 'version']),
   layer('cli', BELOW_COMMAND),
   layer('testing', BELOW_COMMAND),
@@ -132,6 +133,7 @@ export const CORE_NODE_EXCEPTIONS: ReadonlyMap<string, readonly string[]> = new 
 export const ROOTS = [
   'src/index.ts',
   'src/client/index.ts',
+  'src/chaos/index.ts',
   'src/testing/index.ts',
   'src/cli/main.ts',
   'src/server/codec-thread.ts',
