@@ -5,8 +5,7 @@ import { AdminService } from './admin/admin-service.ts'
 import type { BrokerDeps } from './broker-deps.ts'
 import { Cluster } from './cluster.ts'
 import { LAZY_TOPICS, openCoordinators } from './coordinators.ts'
-import { DeadLetters } from './dlq/dead-letters.ts'
-import { Nacks } from './dlq/nacks.ts'
+import { openLetters } from './dlq/open-letters.ts'
 import { finalizeDefaults } from './features.ts'
 import { FetchService } from './fetch/fetch-service.ts'
 import type { GroupCoordinator } from './groups/group-shell.ts'
@@ -22,6 +21,7 @@ import type {
   ProducerSessionPort,
   RecordPort,
   RecordPorts,
+  RedrivePort,
   TopicPort,
   TransactionPort,
 } from './ports.ts'
@@ -80,6 +80,7 @@ export class Broker implements RecordPorts, Resource {
   readonly transactions: TransactionPort
   readonly records: RecordPort
   readonly producerSessions: ProducerSessionPort
+  readonly redrives: RedrivePort
   readonly admin: AdminPort
   /** Settings of groups of every kind, for their coordinators. */
   readonly groupSettings: GroupSettings
@@ -148,24 +149,15 @@ export class Broker implements RecordPorts, Resource {
       transactions: this.#transactions,
     })
     this.records = new Records({ partitions, inflater, log, clock, producer, fetch: this.fetch, groups: this.groups, nacks: () => nacks })
-    const letters = new DeadLetters(
-      { ...deps, partitions, topics: this.topics, offsets: this.offsets, records: this.records, groupSettings: this.groupSettings },
-      { suffix: options.dlqSuffix ?? '.dlq' },
+    const { topics, offsets, records, groups, groupSettings, producerSessions } = this
+    const { attempts, table } = this.#groups
+    const { letters, nacks, redrives } = openLetters(
+      { ...deps, partitions, topics, offsets, records, groups, groupSettings, producerSessions, attempts },
+      options,
     )
-    const nacks = new Nacks(
-      { partitions, letters, metrics, records: this.records, groups: this.groups, attempts: this.#groups.attempts },
-      { maxDeliveries: options.maxDeliveries ?? 3 },
-    )
+    this.redrives = redrives
     const share = openShare(
-      {
-        ...deps,
-        partitions,
-        letters,
-        records: this.records,
-        stateTopic: coordinators.shareTopic,
-        table: this.#groups.table,
-        groupSettings: this.groupSettings,
-      },
+      { ...deps, partitions, letters, records, stateTopic: coordinators.shareTopic, table, groupSettings },
       coordinators.shareKind,
       settings,
     )

@@ -519,8 +519,21 @@ export interface StreamRound {
   release(): void
 }
 
+/** Of the offsets of one request: sent back now, sent back before, and not there or of a topic that is gone. */
+export interface Redriven {
+  readonly redriven: number
+  readonly already: number
+  readonly missing: number
+}
+
+export interface RedrivePort {
+  /** Sends dead letters back to their topics, all of them or none. Durable when it resolves. A letter goes back once. */
+  redrive(context: RequestContext, topic: string, partition: number, offsets: readonly number[]): Promise<Redriven>
+}
+
 /** The broker with the records on top: what `native` and `http` are given. */
 export interface RecordPorts extends BrokerPorts {
   readonly records: RecordPort
   readonly producerSessions: ProducerSessionPort
+  readonly redrives: RedrivePort
 }

@@ -5,6 +5,7 @@ import { chaos } from './commands/chaos.ts'
 import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
+import { listLetters, purgeLetters, redriveLetters, showLetters } from './commands/dlq.ts'
 import { importKafka } from './commands/import.ts'
 import { logDump } from './commands/log-dump.ts'
 import { logRepair } from './commands/log-repair.ts'
@@ -38,6 +39,7 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
   addProduce(context, program, run)
   addConsume(context, program, run)
   addSql(context, program, run)
+  addDlq(context, program, run)
   base(program.command('validate'), context)
     .description('check a stopped or copied data folder byte by byte')
     .argument('[folder]', 'data folder', './moonmq-data')
@@ -134,6 +136,44 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
     .argument('<name>')
     .option('--yes', 'do it')
     .action((name: string, options) => run(deleteTopic(context, name, options)))
+}
+
+function addDlq(context: CliContext, program: Command, run: Run): void {
+  const dlq = base(program.command('dlq'), context).description('look at dead letters, send them back, delete them (docs/DLQ.md)')
+  const filtered = (command: Command) =>
+    connected(command, context)
+      .argument('<topic>', 'the dead-letter topic')
+      .option('--reason <text>', 'letters whose reason contains this')
+      .option('--group <group>', 'letters that this group gave up')
+      .option('--source <topic>', 'letters that came from this topic')
+      .option('-k, --key <key>', 'letters with this key')
+      .option('-p, --partition <n>', 'letters of this partition')
+      .option('--offsets <list>', 'letters at these offsets, such as 3,10-20')
+      .option('--since <time>', 'letters moved since then: 2026-01-31T12:00:00Z, or an age such as 2h')
+      .option('--until <time>', 'letters moved before then')
+  connected(dlq.command('list'), context)
+    .description('how many letters each dead-letter topic holds, and why')
+    .alias('ls')
+    .argument('[topics...]', 'these topics (default: all that end with the suffix)')
+    .option('--suffix <text>', 'what names of dead-letter topics end with', '.dlq')
+    .action((topics: string[], options) => run(listLetters(context, topics, options)))
+  filtered(dlq.command('show'))
+    .description('letters with where they came from')
+    .option('-n, --max <n>', 'end after this many', '100')
+    .action((topic: string, options) => run(showLetters(context, topic, options)))
+  filtered(dlq.command('redrive'))
+    .description('send letters back to their topics, each once however often this is called')
+    .option('-n, --max <n>', 'at most this many')
+    .option('--all', 'every letter')
+    .option('--dry-run', 'only count them')
+    .action((topic: string, options) => run(redriveLetters(context, topic, options)))
+  connected(dlq.command('purge'), context)
+    .description('delete letters for good')
+    .argument('<topic>', 'the dead-letter topic')
+    .option('-p, --partition <n>', 'of this partition alone')
+    .option('--before <offset>', 'only those below this offset')
+    .option('--yes', 'do it')
+    .action((topic: string, options) => run(purgeLetters(context, topic, options)))
 }
 
 function addLogCommands(context: CliContext, program: Command, run: Run): void {

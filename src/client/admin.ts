@@ -7,6 +7,7 @@ import type {
   GroupSummary,
   ListOffsetsOptions,
   NewTopicOptions,
+  Redriven,
   RequestControl,
   TopicConfigChange,
   TopicDescription,
@@ -94,6 +95,16 @@ export class LinkAdmin implements Admin {
 
   async deleteGroup(group: string, { signal }: RequestControl = {}): Promise<void> {
     await this.#link.request('DELETE_GROUP', { group }, 'OK', { signal })
+  }
+
+  async redrive(topic: string, partition: number, offsets: readonly number[], { signal }: RequestControl = {}): Promise<Redriven> {
+    if (offsets.length === 0) return { redriven: 0, already: 0, missing: 0 }
+    return this.#link.retrying(() => this.#link.request('REDRIVE', { topic, partition, offsets }, 'REDRIVEN', { signal }), signal)
+  }
+
+  async deleteRecords(topic: string, partition: number, offset: number | 'all', { signal }: RequestControl = {}): Promise<number> {
+    const request = { topic, partition, offset: offset === 'all' ? -1 : offset }
+    return (await this.#link.request('DELETE_BEFORE', request, 'DELETED_BEFORE', { signal })).offset
   }
 
   async createPartitions(name: string, total: number, { signal }: RequestControl = {}): Promise<void> {

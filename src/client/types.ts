@@ -237,6 +237,20 @@ export interface Admin {
   deleteGroup(group: string, control?: RequestControl): Promise<void>
   /** `total` is the new number of partitions. */
   createPartitions(name: string, total: number, control?: RequestControl): Promise<void>
+  /**
+   * Sends the dead letters at these offsets back to their topics, all of them or none. A letter goes back once, however often it is asked for:
+   * after an error the same call may be repeated. At most 10,000 offsets.
+   */
+  redrive(topic: string, partition: number, offsets: readonly number[], control?: RequestControl): Promise<Redriven>
+  /** Deletes the records before `offset`, or all that consumers can see. Returns where the partition begins now. */
+  deleteRecords(topic: string, partition: number, offset: number | 'all', control?: RequestControl): Promise<number>
+}
+
+/** Of the offsets of one call: sent back now, sent back before, and no dead letters or of a topic that is gone. */
+export interface Redriven {
+  readonly redriven: number
+  readonly already: number
+  readonly missing: number
 }
 
 export interface AssignedPartitions {

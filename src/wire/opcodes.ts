@@ -72,6 +72,8 @@ export const OPCODES = {
   CREDIT: extension(0x51, 'none'),
   UNSTREAM: extension(0x52, 'OK'),
   SETTLE: extension(0x53, 'SETTLED'),
+  REDRIVE: extension(0x54, 'REDRIVEN'),
+  DELETE_BEFORE: extension(0x55, 'DELETED_BEFORE'),
   MEMBER_JOIN: extension(0x56, 'MEMBER_STATE'),
   MEMBER_SYNC: extension(0x57, 'MEMBER_STATE'),
   GROUPS: extension(0x58, 'GROUP_NAMES'),
@@ -107,6 +109,8 @@ export const OPCODES = {
   GROUP_DETAILS: extension(0xd9, ''),
   STREAMED: extension(0xd0, ''),
   SETTLED: extension(0xd3, ''),
+  REDRIVEN: extension(0xd4, ''),
+  DELETED_BEFORE: extension(0xd5, ''),
   ERROR: server(0xfe),
 } as const satisfies Record<string, Opcode>
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RecordConsumer } from '../../src/broker/ports.ts'
+import type { RecordConsumer, Redriven } from '../../src/broker/ports.ts'
 import { SystemClock } from '../../src/core/clock.ts'
+import { MoonMQError } from '../../src/core/errors.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
 import { buildBatch } from '../../src/record/builder.ts'
@@ -141,4 +142,49 @@ test('the power goes again and again', async () => {
     for (let life = 0; life < 4; life++) disk = (await cutAfter(disk, random.below(60), told)).disk
     await finish(disk, told, (attempts) => attempts >= 3)
   })
+})
+
+test('a power cut at each step of a redrive: repeated, it brings every letter back exactly once', async () => {
+  const buried = await diskBroker(await prepared(VALUES), SETTINGS)
+  await work(buried, { attempts: new Map(), done: new Set() })
+  await buried.close()
+  const returned = async ({ broker }: DiskBroker) => {
+    const request = { topic: 'jobs', partition: 0, offset: VALUES.length, isolation: 'read_committed' } as const
+    const read = await broker.records.read(contextOf(), { ...request, maxRecords: 100, maxBytes: 1e6, maxWaitMs: 0 })
+    const values = read.records.map(({ value }) => String(value))
+    read.release()
+    return values
+  }
+  for (let turns = 0; ; turns++) {
+    const running = await diskBroker(buried.disk.copy(), SETTINGS)
+    let isDone = false
+    const redriving = running.broker.redrives.redrive(contextOf(), 'jobs.dlq', 0, [0, 1]).then(() => {
+      isDone = true
+    })
+    const ended = Promise.allSettled([redriving])
+    for (let turn = 0; turn < turns && !isDone; turn++) await new Promise((resolve) => setImmediate(resolve))
+    const survivor = running.disk.powerCut(new SeededRandom(turns))
+    await running.close().catch(() => {
+      // Its disk is gone.
+    })
+    await ended
+    const again = await diskBroker(survivor, SETTINGS)
+    for (;;) {
+      // The transaction that was cut off may still be aborted.
+      const outcome = await again.broker.redrives.redrive(contextOf(), 'jobs.dlq', 0, [0, 1]).catch((error: unknown) => error)
+      if (!(outcome instanceof MoonMQError)) {
+        assert.deepEqual(
+          outcome,
+          isDone || (outcome as Redriven).already > 0 ? { redriven: 0, already: 2, missing: 0 } : { redriven: 2, already: 0, missing: 0 },
+        )
+        break
+      }
+      assert.ok(outcome.row.retriable, outcome.message)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    assert.deepEqual(await returned(again), ['bad 1', 'bad 2'])
+    await again.close()
+    if (isDone) break
+    assert.ok(turns < 2000, 'it never ends')
+  }
 })

@@ -42,7 +42,7 @@ export const LAYERS: readonly Layer[] = [
     ],
   ),
   layer('schema', [], ['compile', 'messages', 'primitives', 'records', 'types.generated']),
-  layer('record', ['schema'], ['batch', 'batch-jobs', 'builder', 'compression', 'control', 'dlq-envelope', 'inflater', 'record']),
+  layer('record', ['schema'], ['batch', 'batch-jobs', 'builder', 'compression', 'control', 'dead-letter', 'inflater', 'record']),
   layer(
     'config',
     [],

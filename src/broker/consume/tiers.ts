@@ -1,5 +1,5 @@
+import { provenanceOf } from '../../record/dead-letter.ts'
 import { tierName } from '../dlq/dead-letters.ts'
-import { provenanceOf } from '../dlq/provenance.ts'
 import type { DeliveredRecord } from '../ports.ts'
 import type { Partitions, ServedPartition, ServedTopic } from '../topics/partitions.ts'
 import type { Decoded } from './decode.ts'

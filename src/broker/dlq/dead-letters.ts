@@ -4,11 +4,12 @@ import { asMoonMQError, isCode, MoonMQError } from '../../core/errors.ts'
 import { MIB } from '../../core/limits.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { TopicImage } from '../../metadata/types.ts'
+import { provenanceOf } from '../../record/dead-letter.ts'
 import { INTERNAL_CONTEXT } from '../context.ts'
 import type { OffsetPort, OutgoingRecord, RecordPort, TopicPort } from '../ports.ts'
 import type { GroupSettings } from '../settings.ts'
 import type { Partitions } from '../topics/partitions.ts'
-import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey, provenanceOf } from './provenance.ts'
+import { type DeadLetter, LETTER_ROOM_BYTES, letterHeaders, originKey } from './provenance.ts'
 
 export interface DeadLetterDeps {
   readonly topics: TopicPort

@@ -2,12 +2,13 @@ import type { Metrics } from '../../core/counters.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { Serial } from '../../core/serial.ts'
 import type { IsolationLevel } from '../../core/types.ts'
+import { provenanceOf } from '../../record/dead-letter.ts'
 import type { RequestContext } from '../context.ts'
 import type { CommitOffsets, DeliveredRecord, GroupPort, RecordPort } from '../ports.ts'
 import type { Partitions } from '../topics/partitions.ts'
 import type { DeliveryAttempts } from './attempts.ts'
 import { type DeadLetters, tierName } from './dead-letters.ts'
-import { type DeadLetter, provenanceOf } from './provenance.ts'
+import type { DeadLetter } from './provenance.ts'
 
 /** A record that a consumer could not process. */
 export interface Nack {

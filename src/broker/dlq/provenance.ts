@@ -1,4 +1,4 @@
-import { cutText, type Envelope } from '../../record/dlq-envelope.ts'
+import { cutText, DEAD, type Envelope, type Origin, provenanceOf, RETRY } from '../../record/dead-letter.ts'
 import type { RecordHeader } from '../../record/record.ts'
 import type { DeliveredRecord } from '../ports.ts'
 
@@ -11,26 +11,6 @@ export interface DeadLetter extends DeliveredRecord {
   readonly reason: string
 }
 
-/** Where a dead letter came from: two with the same are one. */
-export interface Origin {
-  readonly topic: string
-  readonly partition: number
-  readonly offset: number
-  readonly group: string
-}
-
-/** What a dead letter says of itself. */
-export interface Provenance extends Origin {
-  /** Of the record. */
-  readonly timestampMs: number
-  readonly attempts: number
-  readonly reason: string
-}
-
-/** Headers that a dead letter has besides its own; redriving is a copy without them (DESIGN D11). */
-const DEAD = 'moonmq.dlq.'
-/** The same of a record that waits for its next try. */
-const RETRY = 'moonmq.retry.'
 /** Bytes that the headers take at most beside the names of topic and group and the reason. */
 const HEADERS_BYTES = 400
 /** A longer reason is cut: it must never be what makes a record too large. */
@@ -55,29 +35,6 @@ export function letterHeaders(letter: DeadLetter, nowMs: number, kind: 'dead' | 
 
 /** What the added headers take at most, so that a topic can be made with room for them. */
 export const LETTER_ROOM_BYTES = HEADERS_BYTES + MAX_REASON_BYTES + 249 + 2048
-
-/** Null for a record that was not moved so. */
-export function provenanceOf(headers: readonly RecordHeader[], kind: 'dead' | 'retry' = 'dead'): Provenance | null {
-  if (headers.length === 0) return null
-  const prefix = kind === 'dead' ? DEAD : RETRY
-  const text = (name: string) => headers.find(({ key }) => key === prefix + name)?.value?.toString() ?? null
-  const number = (name: string) => Number(text(name) ?? 'none')
-  const topic = text('topic')
-  const group = text('group')
-  const partition = number('partition')
-  const offset = number('offset')
-  if (topic === null || group === null || !Number.isSafeInteger(partition) || !Number.isSafeInteger(offset)) return null
-  const [timestampMs, attempts] = [number('timestamp'), number('attempts')]
-  return {
-    topic,
-    partition,
-    offset,
-    group,
-    timestampMs: Number.isSafeInteger(timestampMs) ? timestampMs : 0,
-    attempts: Number.isSafeInteger(attempts) ? attempts : 0,
-    reason: text('reason') ?? '',
-  }
-}
 
 /** A dead letter as version 1 of the native protocol reads it; null for any other record. */
 export function envelopeOf(record: Pick<DeliveredRecord, 'headers' | 'value'>): Envelope | null {

@@ -9,6 +9,7 @@ import { hello } from './hello.ts'
 import { produceIdempotent } from './idempotent.ts'
 import { identifyClient } from './identify-client.ts'
 import { initProducerId } from './init-producer-id.ts'
+import { deleteBefore, redrive } from './letters.ts'
 import { listOffsets } from './list-offsets.ts'
 import { deletePositions, group, groups, memberJoin, memberSync } from './members.ts'
 import { nack } from './nack.ts'
@@ -44,6 +45,8 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   credit,
   unstream,
   settle,
+  redrive,
+  deleteBefore,
   commit,
   send,
   read,
