@@ -114,7 +114,7 @@ class LinkClient implements Client {
     if (this.#link.server?.extended === false) {
       return this.#keep((gone) => new FetchConsumer({ link: this.#newLink() }, this.#signalled(options), gone))
     }
-    const links = { reading: this.#newLink(), commits: this.#newLink() }
+    const links = { reading: this.#newLink(), group: this.#newLink() }
     return this.#keep((gone) => new GroupConsumer({ links, clock: this.#deps.clock }, this.#signalled(options), gone))
   }
 

@@ -45,6 +45,8 @@ export class ClientConnection implements NetHandlers {
   /** Makes the ids of this connection different from those of others. */
   readonly #salt: Buffer
   readonly #gone = deferred()
+  /** Takes frames that answer nothing. */
+  onPush: ((name: OpName, payload: Buffer) => void) | null = null
   #next = 1
   #failure: MoonMQError | null = null
   #server: ServerInfo | null = null
@@ -180,9 +182,10 @@ export class ClientConnection implements NetHandlers {
       else if (pending !== undefined) this.#settle(id, () => pending.answer.reject(error))
       return
     }
+    const name = opName(frame.opcode)
+    if (id === 0 && name !== undefined) this.onPush?.(name, frame.payload)
     // Late answers find nobody.
     if (pending === undefined) return
-    const name = opName(frame.opcode)
     if (pending.before !== null && name === pending.before.op) {
       pending.before.messages.push(decodePayload(name, frame.payload))
       return

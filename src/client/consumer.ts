@@ -1,61 +1,74 @@
 import type { Clock } from '../core/clock.ts'
-import { asMoonMQError, isCode, type MoonMQError } from '../core/errors.ts'
+import { isCode } from '../core/errors.ts'
 import { MIB } from '../core/limits.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
+import type { Grant } from './grants.ts'
 import type { Link } from './link.ts'
+import { Membership } from './membership.ts'
 import { invalid } from './options.ts'
-import { ahead } from './reader.ts'
-import { type Round, TopicCursor } from './topic-cursor.ts'
-import type { ClientRecord, Consumer, ConsumerOptions } from './types.ts'
+import { TopicCursor } from './topic-cursor.ts'
+import type { AssignedPartitions, ClientRecord, Consumer, ConsumerOptions } from './types.ts'
 
 const DEFAULT_RECORDS = 500
 const DEFAULT_IDLE_MS = 100
-const GROWTH_MS = 30_000
-/** Positions in one request. */
-const MAX_POSITIONS = 10_000
 
 interface Links {
   /** For READ, which may wait. */
   readonly reading: Link
-  /** For commits, which must not wait behind it. */
-  readonly commits: Link
+  /** For membership and commits, which must not wait behind it. */
+  readonly group: Link
+}
+
+/** A record with the grant under which it was read: worth nothing under another one. */
+interface Granted {
+  readonly record: ClientRecord
+  readonly grant: Grant
+}
+
+interface Polled {
+  readonly records: readonly Granted[]
+  readonly moved: boolean
 }
 
 /**
- * Reads as a group from its committed offsets, outside of membership. A record counts as done when the loop asks for the next one; what
- * is done is committed in the background, one request at a time with the newest positions, and once more at the end.
+ * Reads as a member of a group. The membership goes on in the background: partitions come and go while a record is being worked on, which
+ * is waited for. A record counts as done when the loop asks for the next one.
  */
 export class GroupConsumer implements Consumer {
   readonly #links: Links
-  readonly #clock: Clock
   readonly #options: ConsumerOptions
   readonly #onClose: () => void
-  readonly #cursors = new Map<string, TopicCursor>()
-  /** Positions that are done and not sent, by topic and partition. */
-  #dirty = new Map<string, Map<number, number>>()
-  #committing: Promise<void> | null = null
-  #failure: MoonMQError | null = null
+  readonly #cursors: ReadonlyMap<string, TopicCursor>
+  readonly #membership: Membership
   #started = false
   #closing: Promise<void> | null = null
 
   constructor(deps: { links: Links; clock: Clock }, options: ConsumerOptions, onClose: () => void) {
     if (options.topics.length === 0) throw invalid('a consumer needs a topic')
     this.#links = deps.links
-    this.#clock = deps.clock
     this.#options = options
     this.#onClose = onClose
-    for (const topic of options.topics) {
-      this.#cursors.set(
-        topic,
-        new TopicCursor(deps.links.reading, {
+    this.#cursors = new Map(
+      options.topics.map((topic) => {
+        const cursor = new TopicCursor(deps.links.reading, {
           topic,
           isolation: options.isolation ?? 'read_uncommitted',
           maxBytes: MIB,
           maxRecords: Math.min(options.maxRecords ?? DEFAULT_RECORDS, MAX_FETCH_RECORDS),
           signal: options.signal,
-        }),
-      )
-    }
+        })
+        return [topic, cursor] as const
+      }),
+    )
+    this.#membership = new Membership({ link: deps.links.group, clock: deps.clock, cursors: this.#cursors }, options)
+  }
+
+  get memberId(): string {
+    return this.#membership.memberId
+  }
+
+  get assignment(): readonly AssignedPartitions[] {
+    return this.#membership.assignment
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<ClientRecord> {
@@ -70,14 +83,11 @@ export class GroupConsumer implements Consumer {
     }
   }
 
-  async commit(record: ClientRecord): Promise<void> {
-    const { group, signal } = this.#options
-    const { topic, partition, offset } = record
-    const message = { group, offsets: [{ topic, partition, offset: offset + 1 }] }
-    await this.#links.commits.retrying(() => this.#links.commits.request('STORE_POSITIONS', message, 'OK', { signal }), signal)
+  commit(record: ClientRecord): Promise<void> {
+    return this.#membership.commit(record)
   }
 
-  /** Commits what is done, then ends. */
+  /** Commits what is done and leaves the group, then ends. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -90,95 +100,57 @@ export class GroupConsumer implements Consumer {
   async #close(): Promise<void> {
     await this.#links.reading.close()
     try {
-      while (this.#committing !== null) await this.#committing
-      if (this.#failure !== null) throw this.#failure
+      await this.#membership.end()
     } finally {
-      await this.#links.commits.close()
+      await this.#links.group.close()
       this.#onClose()
     }
   }
 
   async *#run(): AsyncGenerator<ClientRecord> {
+    const membership = this.#membership
     const commitAfter = (this.#options.commit ?? 'after') === 'after'
-    await this.#findPositions()
-    let checkedMs = this.#clock.monotonicMs()
+    await membership.begin()
     let next = ahead(this.#poll())
     for (;;) {
       const { records, moved } = await next
+      membership.check()
       if (!moved && this.#options.endWhenIdle === true) return
-      if (this.#clock.monotonicMs() - checkedMs >= GROWTH_MS) {
-        await this.#findPositions()
-        checkedMs = this.#clock.monotonicMs()
-      }
       next = ahead(this.#poll())
-      for (const record of records) {
+      for (const { record, grant } of records) {
+        if (!membership.mayBegin(grant, record)) continue
         yield record
-        if (commitAfter) this.#done(record)
-        if (this.#failure !== null) throw this.#failure
+        membership.finished(grant, record, commitAfter)
+        membership.check()
       }
     }
   }
 
   /** One look at every topic; when there is nothing, the last of them waits. */
-  async #poll(): Promise<Round> {
+  async #poll(): Promise<Polled> {
     const cursors = [...this.#cursors.values()].filter((cursor) => cursor.partitions.length > 0)
     const last = cursors.pop()
-    const rounds: Round[] = []
-    for (const cursor of cursors) rounds.push(await cursor.read(0))
     const idleMs = this.#options.idleMs ?? DEFAULT_IDLE_MS
     if (last === undefined) {
       await this.#links.reading.pause(idleMs, this.#options.signal)
       return { records: [], moved: false }
     }
-    rounds.push(await last.read(rounds.some((round) => round.moved) ? 0 : idleMs))
-    return { records: rounds.flatMap((round) => round.records), moved: rounds.some((round) => round.moved) }
-  }
-
-  /** Where the group is in partitions that are new here. */
-  async #findPositions(): Promise<void> {
-    const { group, topics, signal } = this.#options
-    const link = this.#links.commits
-    const found = await link.retrying(() => link.request('GET_POSITIONS', { group, topics }, 'POSITIONS', { signal }), signal)
-    for (const { topic, offsets } of found.topics) {
-      const cursor = this.#cursors.get(topic)
-      for (const [partition, offset] of offsets.entries()) {
-        if (cursor === undefined || cursor.has(partition)) continue
-        if (offset < 0) cursor.begin(partition, 'earliest')
-        else cursor.resume(partition, offset)
+    const records: Granted[] = []
+    let moved = false
+    for (const cursor of [...cursors, last]) {
+      const round = await cursor.read(cursor === last && !moved ? idleMs : 0)
+      moved ||= round.moved
+      for (const record of round.records) {
+        const grant = this.#membership.grantOf(record)
+        if (grant !== undefined) records.push({ record, grant })
       }
     }
+    return { records, moved }
   }
+}
 
-  #done(record: ClientRecord): void {
-    let positions = this.#dirty.get(record.topic)
-    if (positions === undefined) {
-      positions = new Map()
-      this.#dirty.set(record.topic, positions)
-    }
-    positions.set(record.partition, record.offset + 1)
-    this.#committing ??= this.#commitDirty()
-  }
-
-  /** Runs until there is nothing to commit. Never rejects: the loop and `close` tell the failure. */
-  async #commitDirty(): Promise<void> {
-    const { group } = this.#options
-    const link = this.#links.commits
-    try {
-      while (this.#dirty.size > 0) {
-        const dirty = this.#dirty
-        this.#dirty = new Map()
-        const offsets = [...dirty].flatMap(([topic, positions]) =>
-          [...positions].map(([partition, offset]) => ({ topic, partition, offset })),
-        )
-        for (let at = 0; at < offsets.length; at += MAX_POSITIONS) {
-          const message = { group, offsets: offsets.slice(at, at + MAX_POSITIONS) }
-          await link.retrying(() => link.request('STORE_POSITIONS', message, 'OK'))
-        }
-      }
-    } catch (error) {
-      this.#failure ??= asMoonMQError(error)
-    } finally {
-      this.#committing = null
-    }
-  }
+/** Read while what is there is looked at. A failure is told when its turn comes, or to nobody when the loop ends before. */
+function ahead(polling: Promise<Polled>): Promise<Polled> {
+  polling.catch(() => undefined)
+  return polling
 }

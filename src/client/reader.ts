@@ -119,7 +119,7 @@ export class TopicReader implements Reader {
 }
 
 /** Read while what is there is looked at. A failure is told when its turn comes, or to nobody when the loop ends before. */
-export function ahead(reading: Promise<Round>): Promise<Round> {
+function ahead(reading: Promise<Round>): Promise<Round> {
   reading.catch(() => undefined)
   return reading
 }

@@ -79,7 +79,8 @@ export class TopicCursor {
 
   async #readOnce(waitMs: number): Promise<Round> {
     const { topic, isolation, maxRecords, maxBytes, signal } = this.#options
-    const partitions = [...this.#places].map(([partition, { start, value }]) => ({ partition, start, value }))
+    const asked = new Map(this.#places)
+    const partitions = [...asked].map(([partition, { start, value }]) => ({ partition, start, value }))
     // A little room in turn for each: the broker fills the answer in the order of the request.
     if (partitions.length > 1) partitions.push(...partitions.splice(0, this.#turn++ % partitions.length))
     const result = await this.#link.request(
@@ -100,7 +101,8 @@ export class TopicCursor {
     let failure: MoonMQError | null = null
     for (const part of result.partitions) {
       const before = this.#places.get(part.partition)
-      if (before === undefined) continue
+      // Dropped meanwhile, or begun anew elsewhere.
+      if (before === undefined || before !== asked.get(part.partition)) continue
       if (part.code !== 0) {
         failure = this.#refused(part) ?? failure
         continue

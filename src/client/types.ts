@@ -114,6 +114,10 @@ export interface ConsumerOptions {
   readonly isolation?: IsolationLevel
   /** `after`: a record is committed once the loop asks for the next one. `manual`: only `commit` commits. Default `after`. */
   readonly commit?: 'after' | 'manual'
+  /** How long the others of the group wait for a partition that this consumer is to let go of, before it is dropped. Default 60,000. */
+  readonly rebalanceTimeoutMs?: number
+  /** Hears of what happens to the consumer in its group. A partition is let go when this has resolved: for those who commit by hand. */
+  readonly onChange?: (change: GroupChange) => void | Promise<void>
   /** Pause between requests when there was nothing. Default 100. */
   readonly idleMs?: number
   /** Ends the iteration at the first request that brings nothing, instead of waiting for more. Default false. */
@@ -121,8 +125,22 @@ export interface ConsumerOptions {
   readonly signal?: AbortSignal
 }
 
-/** Reads as a group from its committed offsets. */
+/** A partition comes by `assigned` and goes by `revoked`, after what was done of it is committed, or by `lost`, when that is too late. */
+export interface GroupChange {
+  readonly kind: 'joined' | 'assigned' | 'revoked' | 'lost' | 'left'
+  readonly group: string
+  readonly memberId: string
+  /** Of the group: rises with every change of its members or topics. */
+  readonly epoch: number
+  readonly partitions: readonly AssignedPartitions[]
+}
+
+/** Reads as a member of a group, from its committed offsets: of all its members each partition goes to one. */
 export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
+  /** Empty before it has joined. */
+  readonly memberId: string
+  /** What it reads now. */
+  readonly assignment: readonly AssignedPartitions[]
   /** Stores that the record, and all before it in its partition, are done. Resolves when that is synced. */
   commit(record: ClientRecord): Promise<void>
 }

@@ -44,6 +44,8 @@ export async function sendPlain(
  * committed instead, so that what was not looked at comes again. A crash loses it: version 1 has no other way.
  */
 export class FetchConsumer implements Consumer {
+  readonly memberId = ''
+  readonly assignment: Consumer['assignment'] = []
   readonly #link: Link
   readonly #options: ConsumerOptions
   readonly #onClose: () => void
