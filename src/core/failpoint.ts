@@ -51,6 +51,7 @@ const FAILPOINTS = {
   'journal.prepared': 'the journal and its note were made, durably, nothing was written to it',
   'journal.written': 'a frame is in the journal and not synced',
   'journal.synced': 'a frame is durable in the journal and nobody was told',
+  'journal.late-written': 'batches that the journal had first are in their file, those of other logs are not',
   'journal.turned': 'an area of the journal is about to be overwritten',
   'journal.forgotten': 'the journal no longer speaks of a log that is about to be cut, which is whole',
   'journal.replayed': 'a start wrote and synced what the journal held, the journal is there',

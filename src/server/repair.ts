@@ -167,14 +167,13 @@ async function emptyJournal(machine: Machine, asked: RepairPlan, marker: CleanSh
     return asked
   }
   const offsets = await rootOffsets(disk, folder)
+  // What may be missing the next start says.
   const replayed = await replayJournal(
     { disk, log, failpoint },
     {
       folder,
       settledBelow: (owner) => offsets.points.get(offsetKey(owner)) ?? 0,
       logStartOf: (owner) => offsets.starts?.get(offsetKey(owner)) ?? 0,
-      // The next start, which knows, says what may be missing.
-      hadPowerCut: true,
       arePointsKnown: points !== null || (await disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
     },
   )

@@ -3,11 +3,13 @@ import { type Counter, type Histogram, type Metrics, NO_METRICS } from '../core/
 import type { Journal } from './journal.ts'
 import type { JournalOwner } from './journal-format.ts'
 import { JournalRounds, type RoundsHost } from './journal-rounds.ts'
+import { LateWrites } from './late-writes.ts'
 import type { SmallFile, SyncTarget } from './sync-target.ts'
 
 /** Something that has bytes queued and writes them when asked. */
 export interface QueuedWriter {
-  writeQueued(): void
+  /** `mayBeLate`: the journal will have the bytes, so the file may get them later. */
+  writeQueued(mayBeLate: boolean): void
 }
 
 export interface GroupCommitOptions {
@@ -43,7 +45,7 @@ interface Slot {
  * durable, and the files follow in the background.
  *
  * It also runs the writers: what all connections queue in one turn of the event loop is written at the end of that turn, one
- * gathering write for each log.
+ * gathering write for each log. Where the journal will have it, its frame goes first and the writes into files follow beside its sync.
  */
 export class GroupCommit {
   readonly #clock: Clock
@@ -57,6 +59,7 @@ export class GroupCommit {
   #running = 0
   #maxSyncs: number
   readonly #writers = new Set<QueuedWriter>()
+  readonly late: LateWrites
   #isWriteDue = false
   readonly #syncs: Counter
   readonly #syncSeconds: Histogram
@@ -66,6 +69,7 @@ export class GroupCommit {
     this.#clock = deps.clock
     this.#options = options
     this.#maxSyncs = options.maxSyncs
+    this.late = new LateWrites(deps)
     const { journal, metrics = NO_METRICS } = deps
     const fromFiles = options.journalFrom
     this.#rounds = journal === undefined || fromFiles === 0 ? null : new JournalRounds(journal, { fromFiles }, this.#roundsHost())
@@ -163,9 +167,11 @@ export class GroupCommit {
     this.#isWriteDue = false
     const writers = [...this.#writers]
     this.#writers.clear()
+    const mayBeLate = this.late.hasRoom && this.#rounds?.takesMany(writers.length) === true
     this.#gather(() => {
-      for (const writer of writers) writer.writeQueued()
+      for (const writer of writers) writer.writeQueued(mayBeLate)
     })
+    this.late.start()
   }
 
   /** Nothing is begun while `work` reports one file after another. */
@@ -222,7 +228,7 @@ export class GroupCommit {
     slot.again = false
     slot.isForFile = false
     slot.reports = 0
-    const upTo = target.writtenOffset
+    const upTo = target.takenOffset
     const startedMs = this.#clock.monotonicMs()
     try {
       await target.sync()
@@ -263,7 +269,7 @@ export class GroupCommit {
         slot.state = 'syncing'
         slot.again = false
         slot.reports = 0
-        return slot.target.writtenOffset
+        return slot.target.takenOffset
       },
       ended: (slots, upTo, startedMs) => {
         this.#synced(startedMs)

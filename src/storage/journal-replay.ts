@@ -29,8 +29,6 @@ export interface ReplayOptions {
   logStartOf(owner: JournalOwner): number
   /** False when they are damaged, so that nobody knows what was deleted or compacted since. */
   readonly arePointsKnown: boolean
-  /** What is not in the journal may be nowhere. Without a power cut the files hold whatever was written to them. */
-  readonly hadPowerCut: boolean
 }
 
 export interface Replayed {
@@ -88,7 +86,7 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   await Promise.all([...logs.values()].map((each) => slots.run(() => one(each))))
   if (records > 0) log.info('storage.journal_replayed', `${records} writes of ${logs.size} partitions were taken from the journal`, {})
   deps.failpoint('journal.replayed')
-  const lost = content.isLost && options.hadPowerCut ? content.reason : null
+  const lost = content.isLost ? content.reason : null
   if (!isKept) await finish(deps, options.folder, content, lost !== null)
   return { acknowledged, synced, isKept, lost }
 }

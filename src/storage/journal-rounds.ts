@@ -74,6 +74,11 @@ export class JournalRounds<Slot extends RoundSlot> {
     return true
   }
 
+  /** So many files with new bytes would go to the journal, as far as can be told before it is known what else waits. */
+  takesMany(files: number): boolean {
+    return files >= this.#fromFiles && this.#journal.isReady
+  }
+
   /** A slot that waits here is wanted for its file. */
   giveBack(slot: Slot): boolean {
     const at = this.#slots.indexOf(slot)

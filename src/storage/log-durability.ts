@@ -12,6 +12,7 @@ import type { LogConfig } from './types.ts'
 
 export interface DurabilityHost {
   readonly owner: JournalOwner
+  writeLate(): void
   config(): LogConfig
   /** The durable offset, and with it the high watermark, moved. */
   advanced(): void
@@ -36,6 +37,7 @@ export class LogDurability {
   #left: SegmentTarget[] = []
   /** Segments with bytes that are not stored, oldest first; the active one is the last. */
   #unstored: Segment[] = []
+  #taken = 0
   #written = 0
   #stored = 0
   #synced = 0
@@ -64,6 +66,7 @@ export class LogDurability {
     const isCurrent = (target: SegmentTarget) => this.#targets.get(target.segment) === target
     this.#targetHost = {
       owner: host.owner,
+      writeLate: () => host.writeLate(),
       syncedOffset: () => this.#synced,
       stored: (target, offset) => {
         // The log failed, or was opened anew, while this sync ran: it no longer speaks for these files.
@@ -104,6 +107,7 @@ export class LogDurability {
     this.abandon()
     this.#isStopped = false
     this.#unstored = [active]
+    this.#taken = endOffset
     this.#written = endOffset
     this.#stored = endOffset
     this.#synced = endOffset
@@ -118,10 +122,14 @@ export class LogDurability {
     this.#unstored.push(segment)
   }
 
-  wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void {
+  written(endOffset: number): void {
     this.#written = endOffset
+  }
+
+  took(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void {
+    this.#taken = endOffset
     const target = this.#target(segment)
-    target.wrote(parts, bytes)
+    target.took(parts, bytes)
     const isStoreWanted = this.#storeWanted > this.#stored
     if (isStoreWanted) this.#commit.hurryFile(target)
     if (this.#host.config().flushMessages === 1 || this.#syncWanted > this.#synced) {
@@ -134,7 +142,7 @@ export class LogDurability {
 
   /** What waits for a sync by the old count or time waits for one by the new; nothing that was durable becomes less so. */
   reconfigured(): void {
-    if (this.#isStopped || this.#synced >= this.#written) return
+    if (this.#isStopped || this.#synced >= this.#taken) return
     this.#flushTimer?.cancel()
     this.#flushTimer = null
     if (this.#host.config().flushMessages === 1) this.#syncAll()
@@ -158,7 +166,7 @@ export class LogDurability {
     if (offset > this.#stored && !this.#isStopped) {
       this.#storeWanted = Math.max(this.#storeWanted, offset)
       for (const segment of this.#unstored) {
-        if (segment.baseOffset < offset && segment.writtenOffset > segment.storedOffset) this.#commit.hurryFile(this.#target(segment))
+        if (segment.baseOffset < offset && segment.takenOffset > segment.storedOffset) this.#commit.hurryFile(this.#target(segment))
       }
     }
     return this.#storeWaiters.wait(offset, this.#stored)
@@ -197,8 +205,8 @@ export class LogDurability {
   /** With another flush setting durable means written, and the sync comes by count or by time. */
   #syncLater(segment: Segment): void {
     const { flushMessages, flushMs } = this.#host.config()
-    if (this.#written - this.#countedOffset >= flushMessages) {
-      this.#countedOffset = this.#written
+    if (this.#taken - this.#countedOffset >= flushMessages) {
+      this.#countedOffset = this.#taken
       this.#commit.report(this.#target(segment))
       return
     }
@@ -212,7 +220,7 @@ export class LogDurability {
   #syncAll(): void {
     if (this.#isStopped) return
     for (const segment of this.#unstored) {
-      if (segment.writtenOffset > segment.syncedOffset) this.#commit.hurry(this.#target(segment))
+      if (segment.takenOffset > segment.syncedOffset) this.#commit.hurry(this.#target(segment))
     }
   }
 

@@ -146,7 +146,7 @@ export class LogManager implements Resource {
   #earlySave: Timer | null = null
   readonly #stopObserving: () => void
   #isClosed = false
-  /** The lock says that every log was opened since the machine was booted. */
+  /** Every log was opened since the machine was booted, as the lock says, and since a journal was lost. */
   #isRecovered: boolean
   #hasDamage = false
 
@@ -170,7 +170,7 @@ export class LogManager implements Resource {
     this.#options = options
     this.dataFolder = options.dataFolder
     this.#lock = found.lock
-    this.#isRecovered = found.isRecovered
+    this.#isRecovered = found.isRecovered && found.replayed.lost === null
     this.wasClean = found.wasClean
     this.#hadPowerCut = found.hadPowerCut
     this.#areStartsKnown = found.areStartsKnown
@@ -249,7 +249,6 @@ export class LogManager implements Resource {
       const replayed = await readOldJournal({ ...deps, failpoint }, dataFolder, {
         ...entries,
         wasClean,
-        hadPowerCut,
         arePointsKnown: points !== null,
       })
       const found = { replayed, clean, lock, space, isRecovered, wasClean, hadPowerCut, ...entries }
@@ -594,7 +593,7 @@ export class LogManager implements Resource {
     this.deps.removals.add({ paths: [`${this.dataFolder}/${name}`], kind: 'folder', delayMs })
   }
 
-  /** After a power cut: once every log is open, what the cut left in doubt is synced or cut. */
+  /** After a power cut or the loss of a journal: once every log is open, what was in doubt is synced, cut or named. */
   async #confirmRecovered(): Promise<void> {
     if (!(await this.#areAllOpen())) return
     await this.#lock.confirmRecovered()

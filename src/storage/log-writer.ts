@@ -1,5 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
-import { WRITE_NOW_MAX_BYTES } from '../io/disk.ts'
+import { type DiskFile, WRITE_NOW_MAX_BYTES } from '../io/disk.ts'
 import type { GroupCommit, QueuedWriter } from './group-commit.ts'
 import type { HandleCache } from './handles.ts'
 import type { Segment } from './segment.ts'
@@ -15,8 +15,12 @@ interface WriteUnit {
 export interface WriterHost {
   /** What must be durable before the next write, or null when nothing is. Called before each write. */
   prepare(): Promise<void> | null
-  /** Everything below `endOffset` is in the file of `segment`; these `parts` are new. */
-  wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void
+  /** Whether bytes are synced as soon as they are taken, so that the journal may have them before the file. */
+  isSyncedAtOnce(): boolean
+  /** Everything below `endOffset` is in the file of `segment`. */
+  written(segment: Segment, endOffset: number, isLate: boolean): void
+  /** These `parts`, up to `endOffset`, are to become durable now. They are in the file, or will be before it is synced. */
+  taken(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void
   /** A write failed. The writer has stopped; nothing more is written. */
   writeFailed(error: unknown): void
 }
@@ -25,11 +29,16 @@ export interface WriterHost {
 const UNIT_MAX_BYTES = 4 * 1024 * 1024
 const UNIT_MAX_BUFFERS = 1024
 const DEFAULT_MAX_QUEUED_BYTES = 64 * 1024 * 1024
+/** What one log may have in the journal and not in its file. */
+const LATE_MAX_BYTES = 64 * 1024
 
 /**
  * The one writer of a log: takes all that is queued in as few writes as the sizes allow, in order, one at a time. Small writes go
  * to the page cache on the spot, large ones through the thread pool. A segment's file is opened at its first write and stays
  * pinned until what was written is synced.
+ *
+ * Where many logs write at once the journal gets their bytes first, and a file gets them while the journal is synced or after it: late.
+ * They are in the file before anything else is written to it, before it is synced, and before the log is opened again after a failure.
  */
 export class LogWriter implements QueuedWriter {
   readonly #commit: GroupCommit
@@ -37,6 +46,8 @@ export class LogWriter implements QueuedWriter {
   readonly #host: WriterHost
   #queue: WriteUnit[] = []
   #queuedBytes = 0
+  /** What the journal has or gets first, in order. */
+  #late: WriteUnit[] = []
   #isBusy = false
   #isStopped = false
   #idle: (() => void)[] = []
@@ -81,14 +92,18 @@ export class LogWriter implements QueuedWriter {
     if (!this.#isBusy) this.#commit.writeSoon(this)
   }
 
-  writeQueued(): void {
+  get hasLate(): boolean {
+    return this.#late.length > 0
+  }
+
+  writeQueued(mayBeLate: boolean): void {
     while (!this.#isBusy && !this.#isStopped) {
       if (this.#queue.length === 0) {
         this.#notifyIdle()
         return
       }
       const before = this.#host.prepare() ?? this.#roomForFile()
-      if (before === null) this.#writeNext()
+      if (before === null) this.#writeNext(mayBeLate)
       // With what others were made to wait for in the same way: then all of it is synced together.
       else this.#whenDone(before, () => this.#commit.writeSoon(this))
     }
@@ -100,9 +115,10 @@ export class LogWriter implements QueuedWriter {
     await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
-  /** Drops what is queued. A write that runs ends by itself; nobody is told of it. */
+  /** Drops what is queued; what is late stays for `finishLate`. A write that runs ends by itself; nobody is told of it. */
   stop(): void {
     this.#isStopped = true
+    this.#commit.late.remove(this)
     this.#queue = []
     this.#queuedBytes = 0
     this.#wakeRoom()
@@ -114,45 +130,105 @@ export class LogWriter implements QueuedWriter {
     return this.#queue[0]?.segment.isPinned === true ? null : this.#handles.room()
   }
 
-  #writeNext(): void {
+  #writeNext(mayBeLate: boolean): void {
     const unit = this.#queue.shift() as WriteUnit
     const { segment } = unit
-    let file: ReturnType<Segment['log']['acquire']>
+    let file: DiskFile
     try {
-      file = segment.log.acquire()
+      file = this.#pin(segment)
+      if (mayBeLate && this.#takeLate(unit)) return
+      this.writeLate()
+      expectSize(file, segment)
+      if (unit.bytes <= WRITE_NOW_MAX_BYTES) file.writeNow(unit.buffers, segment.writtenBytes)
     } catch (error) {
       this.#fail(error)
       return
     }
-    if (segment.isPinned) segment.log.release()
-    segment.isPinned = true
-    if (file.sizeBytes !== segment.writtenBytes) {
-      const reason = `${file.path} has ${file.sizeBytes} bytes where ${segment.writtenBytes} were written`
-      this.#fail(new MoonMQError('INTERNAL', { reason }))
-      return
-    }
-    if (unit.bytes > WRITE_NOW_MAX_BYTES) {
+    if (unit.bytes <= WRITE_NOW_MAX_BYTES) this.#wrote(unit)
+    else {
       this.#whenDone(file.write(unit.buffers, segment.writtenBytes), () => {
         this.#wrote(unit)
-        this.writeQueued()
+        this.writeQueued(false)
       })
-      return
     }
-    try {
-      file.writeNow(unit.buffers, segment.writtenBytes)
-    } catch (error) {
-      this.#fail(error)
-      return
-    }
-    this.#wrote(unit)
+  }
+
+  #pin(segment: Segment): DiskFile {
+    const file = segment.log.acquire()
+    if (segment.isPinned) segment.log.release()
+    segment.isPinned = true
+    return file
   }
 
   #wrote(unit: WriteUnit): void {
-    this.#queuedBytes -= unit.bytes
-    unit.segment.writtenBytes += unit.bytes
-    unit.segment.writtenOffset = unit.endOffset
+    const { segment, endOffset, buffers, bytes } = unit
+    this.#left(bytes)
+    segment.writtenBytes += bytes
+    segment.writtenOffset = endOffset
+    this.#host.written(segment, endOffset, false)
+    if (!this.#isStopped) this.#host.taken(segment, endOffset, buffers, bytes)
+  }
+
+  /** So many bytes are not queued any more. */
+  #left(bytes: number): void {
+    this.#queuedBytes -= bytes
     if (this.#roomWaiters.length > 0 && this.#queuedBytes < this.#maxQueuedBytes / 2) this.#wakeRoom()
-    this.#host.wrote(unit.segment, unit.endOffset, unit.buffers, unit.bytes)
+  }
+
+  // ---- what the journal has first -------------------------------------------------------------------------------------------
+
+  #takeLate(unit: WriteUnit): boolean {
+    const { segment, endOffset, buffers, bytes } = unit
+    if (segment.lateBytes + bytes > LATE_MAX_BYTES || !this.#host.isSyncedAtOnce()) return false
+    this.#left(bytes)
+    segment.lateBytes += bytes
+    segment.lateOffset = endOffset
+    const last = this.#late[this.#late.length - 1]
+    if (last?.segment === segment) {
+      for (const buffer of buffers) last.buffers.push(buffer)
+      last.bytes += bytes
+      last.endOffset = endOffset
+    } else this.#late.push(unit)
+    this.#commit.late.add(this, bytes)
+    this.#host.taken(segment, endOffset, buffers, bytes)
+    return true
+  }
+
+  /** Writes what is late, if anything is. Throws when that fails, and the writer has stopped. */
+  writeLate(): void {
+    if (this.#late.length === 0) return
+    try {
+      for (let unit = this.#late[0]; unit !== undefined && !this.#isStopped; unit = this.#late[0]) {
+        const file = this.#pin(unit.segment)
+        expectSize(file, unit.segment)
+        this.#writeLateUnit(file, unit)
+        this.#host.written(unit.segment, unit.endOffset, true)
+      }
+    } catch (error) {
+      this.#fail(error)
+      throw error
+    }
+    this.#commit.late.remove(this)
+  }
+
+  /**
+   * The log failed and is about to be opened again from its files: what was late goes into those that are still of the log. The journal may
+   * have all of it, acknowledged or not, and would put it back over whatever was written in its place.
+   */
+  finishLate(segments: readonly Segment[]): void {
+    for (let unit = this.#late[0]; unit !== undefined; unit = this.#late[0]) {
+      if (segments.includes(unit.segment)) this.#writeLateUnit(this.#pin(unit.segment), unit)
+      else this.#late.shift()
+    }
+  }
+
+  #writeLateUnit(file: DiskFile, unit: WriteUnit): void {
+    const { segment, bytes } = unit
+    file.writeNow(unit.buffers, segment.writtenBytes)
+    this.#late.shift()
+    segment.writtenBytes += bytes
+    segment.writtenOffset = unit.endOffset
+    segment.lateBytes = 0
   }
 
   #whenDone(work: Promise<void>, then: () => void): void {
@@ -183,4 +259,9 @@ export class LogWriter implements QueuedWriter {
   #notifyIdle(): void {
     for (const resolve of this.#idle.splice(0)) resolve()
   }
+}
+
+function expectSize(file: DiskFile, segment: Segment): void {
+  if (file.sizeBytes === segment.writtenBytes) return
+  throw new MoonMQError('INTERNAL', { reason: `${file.path} has ${file.sizeBytes} bytes where ${segment.writtenBytes} were written` })
 }

@@ -5,8 +5,8 @@ import { removeJournalNote } from './journal-note.ts'
 import type { PartitionLog } from './partition-log.ts'
 
 /**
- * After a power cut, a journal that was in use is not there. Which logs it held the end of nobody knows, so each one that is opened is
- * named with the end that is left of it. Until all were named the note stays, so that a start that dies meanwhile hides nothing, and no
+ * A journal that was in use is not there. Which logs it held the end of nobody knows, after a kill too, since the files get their bytes
+ * later; so each one that is opened is named with the end that is left of it. Until all were named the note stays, so that a start that dies meanwhile hides nothing, and no
  * other journal is begun.
  */
 export class LostJournal {

@@ -27,7 +27,6 @@ export async function readOldJournal(
     points: readonly PartitionOffset[]
     starts: readonly PartitionOffset[]
     arePointsKnown: boolean
-    hadPowerCut: boolean
   },
 ): Promise<Replayed> {
   if (known.wasClean) {
@@ -42,7 +41,6 @@ export async function readOldJournal(
     folder,
     settledBelow: (owner) => settled.get(ownerKey(owner)) ?? 0,
     logStartOf: (owner) => starts.get(ownerKey(owner)) ?? 0,
-    hadPowerCut: known.hadPowerCut,
     // Before the first checkpoint is through there are none.
     arePointsKnown: known.arePointsKnown || (await deps.disk.stat(`${folder}/${ROOT_FILES['recovery-points']}`)) === null,
   })

@@ -51,8 +51,8 @@ const INDEX_FLUSH_BYTES = 8 * 1024
 
 /**
  * The log of one partition (DESIGN section 5). An append gives offsets, updates what the log knows and queues, all in one turn; the
- * writer puts what is queued into the file, group commit makes it durable, and then the high watermark moves, waiters wake and
- * watchers hear of it. Order on disk: leader epoch before the first byte written in it, names before the bytes in them count, log
+ * writer puts what is queued into the file, or the journal first, group commit makes it durable, and then the high watermark moves,
+ * waiters wake and watchers hear of it. Order on disk: leader epoch before the first byte written in it, names before the bytes in them count, log
  * before indexes, snapshot when a segment is closed.
  *
  * Any failure of a write or a sync ends the log: everything that waits is refused, and only `reopen`, which runs recovery, brings it
@@ -153,6 +153,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.#epochKeeper = new EpochKeeper(deps, { owner: this.#owner, folder: options.folder, entries: () => this.#epochs.entries })
     this.#durability = new LogDurability(deps, {
       owner: this.#owner,
+      writeLate: () => this.#writer.writeLate(),
       config: () => this.#config,
       advanced: () => this.#tell('advance'),
       failed: (error) => this.#fail(error),
@@ -369,7 +370,9 @@ export class PartitionLog implements Log, ReadableLog {
   #newWriter(): LogWriter {
     const host: WriterHost = {
       prepare: () => this.#prepare(),
-      wrote: (segment, endOffset, parts, bytes) => this.#wrote(segment, endOffset, parts, bytes),
+      isSyncedAtOnce: () => this.#config.flushMessages === 1,
+      written: (segment, endOffset, isLate) => this.#written(segment, endOffset, isLate),
+      taken: (segment, endOffset, parts, bytes) => this.#durability.took(segment, endOffset, parts, bytes),
       writeFailed: (error) => this.#fail(error),
     }
     return new LogWriter(this.#deps, host, this.#options.maxQueuedBytes)
@@ -380,16 +383,17 @@ export class PartitionLog implements Log, ReadableLog {
     return this.#folder.make() ?? this.#epochKeeper.beforeWrite()
   }
 
-  #wrote(segment: Segment, endOffset: number, parts: readonly Buffer[], bytes: number): void {
+  #written(segment: Segment, endOffset: number, isLate: boolean): void {
     this.tail.written(endOffset)
+    this.#durability.written(endOffset)
     try {
-      this.#deps.failpoint(segment.areNamesDurable ? 'log.append.written' : 'log.roll.created')
-      segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
+      if (isLate) this.#deps.failpoint('journal.late-written')
+      else this.#deps.failpoint(segment.areNamesDurable ? 'log.append.written' : 'log.roll.created')
+      // What is late may be long in coming, and no index may tell of it before.
+      if (!isLate || segment.nextOffset === endOffset) segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
     } catch (error) {
       this.#fail(error)
-      return
     }
-    this.#durability.wrote(segment, endOffset, parts, bytes)
   }
 
   whenDurable(offset: number): Promise<void> {
@@ -432,7 +436,8 @@ export class PartitionLog implements Log, ReadableLog {
     this.#state = state
     this.#fault.cause = failure
     this.#writer.stop()
-    this.tail.clear()
+    // Of what was acknowledged and is not in the file yet memory has the only copy that can be read.
+    this.tail.clear(state === 'failed' && this.#writer.hasLate ? this.#durability.highWatermark : 0)
     this.#durability.stop(this.#unavailable())
   }
 
@@ -451,6 +456,7 @@ export class PartitionLog implements Log, ReadableLog {
       const { storedOffset } = this.#durability
       const { recoveryPoint, logStartOffset, txnSeals = null } = this
       await this.#stopWriting()
+      this.#writer.finishLate(this.#segments)
       await this.#epochKeeper.settleSaved()
       const known = { recoveryPoint, txnSeals, logStartOffset, maxEpoch: leaderEpoch, synced: null }
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, ...known }

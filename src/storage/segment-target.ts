@@ -15,6 +15,8 @@ export interface SegmentTargetHost {
   /** The same, in its file or in the journal. */
   synced(target: SegmentTarget, offset: number): void
   failed(target: SegmentTarget, error: unknown): void
+  /** Writes into the files what only the journal was to have so far. Throws when that fails. */
+  writeLate(): void
 }
 
 /** More than that is not worth writing twice: the file is synced. */
@@ -41,8 +43,8 @@ export class SegmentTarget implements SyncTarget {
     this.#fromOffset = segment.syncedOffset
   }
 
-  get writtenOffset(): number {
-    return this.segment.writtenOffset
+  get takenOffset(): number {
+    return this.segment.takenOffset
   }
 
   get isStopped(): boolean {
@@ -55,8 +57,8 @@ export class SegmentTarget implements SyncTarget {
     this.#parts = []
   }
 
-  /** Batches are in the file, in one piece with what was written before. */
-  wrote(parts: readonly Buffer[], bytes: number): void {
+  /** Batches are in the file or on their way, in one piece with what came before. */
+  took(parts: readonly Buffer[], bytes: number): void {
     this.#bytes += bytes
     if (this.#bytes <= JOURNAL_MAX_BYTES) this.#parts.push(...parts)
     else this.#parts = []
@@ -69,12 +71,12 @@ export class SegmentTarget implements SyncTarget {
   takeForJournal(): JournalItem {
     const { segment } = this
     const sizeBytes = this.#bytes
-    const endOffset = segment.writtenOffset
+    const endOffset = segment.takenOffset
     const entry = {
       kind: 'records',
       owner: this.#host.owner,
       segmentBase: segment.baseOffset,
-      position: segment.writtenBytes - sizeBytes,
+      position: segment.writtenBytes + segment.lateBytes - sizeBytes,
       startOffset: this.#fromOffset,
       endOffset,
       syncedOffset: this.#host.syncedOffset(),
@@ -91,11 +93,12 @@ export class SegmentTarget implements SyncTarget {
   #begin(): void {
     this.#parts = []
     this.#bytes = 0
-    this.#fromOffset = this.segment.writtenOffset
+    this.#fromOffset = this.segment.takenOffset
   }
 
   async sync(): Promise<void> {
     const { segment } = this
+    this.#host.writeLate()
     const file = segment.log.acquire()
     this.#begin()
     try {

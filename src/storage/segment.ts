@@ -54,6 +54,9 @@ export class Segment implements SegmentShape {
   writtenBytes: number
   nextOffset: number
   writtenOffset: number
+  /** Bytes behind those that the journal gets first and the file later, and the offset behind them. */
+  lateBytes = 0
+  lateOffset = 0
   /** Below it everything is durable, in the file or in the journal. */
   syncedOffset: number
   /** Below it everything is durable in the file. */
@@ -130,6 +133,11 @@ export class Segment implements SegmentShape {
     this.bytesSinceIndexEntry = 0
     this.#rollBaseMs = null
     this.maxTimestamp = { timestampMs: -1, lastOffset: this.baseOffset }
+  }
+
+  /** Everything below it is in the file, or will be before the file is synced. */
+  get takenOffset(): number {
+    return this.lateBytes > 0 ? this.lateOffset : this.writtenOffset
   }
 
   get indexEntries(): number {

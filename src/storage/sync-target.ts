@@ -2,8 +2,8 @@ import type { JournalItem } from './journal.ts'
 
 /** A file with bytes that are to become durable. What it belongs to learns from `synced` how far that got. */
 export interface SyncTarget {
-  /** Offset below which everything is in the file. */
-  readonly writtenOffset: number
+  /** Offset below which everything is in the file, or will be before its sync. */
+  readonly takenOffset: number
   /** It is about to be closed: neither its file nor the journal may say anything of it any more. */
   readonly isStopped: boolean
   /** Bytes that the journal would have to hold in place of a sync; infinite when they are too many. */

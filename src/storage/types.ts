@@ -41,7 +41,8 @@ export interface LogConfig {
 
 /**
  * The offsets of a partition (DESIGN section 5):
- * log start ≤ last stable ≤ high watermark ≤ durable ≤ written ≤ log end, and synced ≤ written.
+ * log start ≤ last stable ≤ high watermark ≤ durable ≤ log end; synced and written ≤ log end. Written is what is in the files; what the
+ * journal made durable may be written later.
  */
 export interface LogOffsets {
   readonly logStartOffset: number

@@ -6,7 +6,7 @@ import { DEFAULT_GROUP_COMMIT, GroupCommit } from '../../../src/storage/group-co
 import type { SyncTarget } from '../../../src/storage/sync-target.ts'
 
 class FakeFile implements SyncTarget {
-  writtenOffset = 0
+  takenOffset = 0
   readonly syncs: ReturnType<typeof deferred<void>>[] = []
   readonly reached: number[] = []
   failure: unknown = null
@@ -43,7 +43,7 @@ test('one sync in flight for each file; all that comes meanwhile shares the next
   const { clock, commit } = fixture()
   const file = new FakeFile()
   for (let offset = 1; offset <= 3; offset++) {
-    file.writtenOffset = offset
+    file.takenOffset = offset
     commit.report(file)
   }
   assert.equal(file.syncs.length, 1)

@@ -97,14 +97,15 @@ test('a journal that is gone after a power cut: every log is named until all wer
   await last.manager.close()
 })
 
-test('a journal that is gone after the process was killed cost nothing, and is reported', async () => {
+test('a journal that is gone after the process was killed: every log is named, since files may have had their bytes later', async () => {
   const { disk } = await used()
   const left = disk.processKilled()
   await left.removeFile(JOURNAL)
   const after = await open(left, 'boot-1')
   assert.match(reason(after.lines), /missing/)
-  assert.equal(named(after.lines), 0)
-  assert.deepEqual(await ends(after.logs), Array(COUNT).fill(3))
+  assert.equal(named(after.lines), COUNT)
+  for (const count of await ends(after.logs)) assert.ok(count >= 1 && count <= 3)
+  await after.manager.checkpoint()
   assert.equal(left.peek(NOTE), null)
   await after.manager.close()
 })
