@@ -46,6 +46,8 @@ export class EpochCache {
 
   /** The epoch that wrote `offset`, or −1 when the list does not reach back so far. */
   epochFor(offset: number): number {
+    const { latest } = this
+    if (latest !== undefined && latest.startOffset <= offset) return latest.leaderEpoch
     const at = this.#lastIndex((entry) => entry.startOffset <= offset)
     return this.#entries[at]?.leaderEpoch ?? NO_LEADER_EPOCH
   }

@@ -127,10 +127,15 @@ export function looksLikeFrame(bytes: Buffer, at: number): boolean {
   return at + FRAME_HEAD_BYTES <= bytes.length && bytes.readUInt32BE(at) === FRAME_MAGIC
 }
 
-export function encodeFrame(id: Uuid, frame: { sequence: number; oldestLive: number; entries: readonly JournalEntry[] }): Buffer {
+/** `memory` gives what the frame is made in; by default it is the frame's own. */
+export function encodeFrame(
+  id: Uuid,
+  frame: { sequence: number; oldestLive: number; entries: readonly JournalEntry[] },
+  memory: (bytes: number) => Buffer = Buffer.allocUnsafe,
+): Buffer {
   let size = FRAME_HEAD_BYTES
   for (const entry of frame.entries) size += entryBytes(entry)
-  const bytes = Buffer.allocUnsafe(wholeBlocks(size))
+  const bytes = memory(wholeBlocks(size))
   bytes.writeUInt32BE(FRAME_MAGIC, 0)
   writeUuid(bytes, id, 8)
   writeInt64(bytes, frame.sequence, 24)

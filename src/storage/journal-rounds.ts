@@ -39,13 +39,16 @@ interface Waiting {
 
 /** Each takes a descriptor. */
 const PARALLEL_STORES = 16
+/** Files synced at the same time behind the journal: when there is time for it, and when its space is wanted sooner. */
+const DRAIN_WIDTH = { spread: 1, hurried: 4 } as const
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
 /** More than an entry takes besides its records. */
 const ENTRY_ROOM_BYTES = 512
 
 /**
  * Decides what goes to the journal: one frame at a time, made of all that waits when the one before has ended, if it is many files or
- * what only the journal can do. Afterwards it has the files synced in the background, one by one, when their space is wanted again.
+ * what only the journal can do. Afterwards it has the files synced in the background. That begins when an area is full and the other one
+ * taken, and keeps pace with how that one fills, so that the first is free by then and nobody waits for the files of all.
  */
 export class JournalRounds<Slot extends RoundSlot> {
   readonly #journal: Journal
@@ -55,7 +58,12 @@ export class JournalRounds<Slot extends RoundSlot> {
   #waiting: Waiting[] = []
   #round: Promise<void> | null = null
   readonly #drains = new Set<SyncTarget | SmallFile>()
-  #draining: SyncTarget | SmallFile | null = null
+  readonly #draining = new Set<SyncTarget | SmallFile>()
+  /** Of the area that is being emptied: how many files stood behind it when that began. */
+  #drainTotal = 0
+  #drainedTurn = 0
+  /** Whoever waits for a frame waits until the drain has made room for it. */
+  #isRoomWanted = false
   /** Small files that are being written, or wait for it. */
   #storing = 0
   readonly #stores = new Semaphore(PARALLEL_STORES)
@@ -108,11 +116,11 @@ export class JournalRounds<Slot extends RoundSlot> {
 
   /** Begins a frame if there is one to write, and gives everything back that does not wait for one. */
   start(): void {
-    if (this.#round === null) {
-      const count = this.#slots.length + this.#waiting.length
-      if (count > 0 && !this.#startRound(count)) this.#withoutJournal()
-    }
     this.#startDrain()
+    if (this.#round !== null || (this.#isRoomWanted && this.#draining.size > 0 && this.#journal.oldWaiting > 0)) return
+    this.#isRoomWanted = false
+    const count = this.#slots.length + this.#waiting.length
+    if (count > 0 && !this.#startRound(count)) this.#withoutJournal()
   }
 
   #startRound(count: number): boolean {
@@ -134,10 +142,7 @@ export class JournalRounds<Slot extends RoundSlot> {
       items.push(each.item)
     }
     const chosen = this.#choose(bytes)
-    if (!journal.hasRoom(chosen.bytes)) {
-      this.#drain(journal.waiting('old'))
-      return false
-    }
+    if (!journal.hasRoom(chosen.bytes)) return this.#waitForRoom()
     this.#waiting = this.#waiting.slice(files.length)
     this.#slots = chosen.later
     for (const slot of chosen.forFile) this.#host.toFile(slot)
@@ -148,6 +153,15 @@ export class JournalRounds<Slot extends RoundSlot> {
     })
     if (items.length > 0) this.#round = this.#run(items, chosen.now, upTo, files)
     return true
+  }
+
+  /** False when syncing the files of those that wait is quicker than emptying the area. */
+  #waitForRoom(): boolean {
+    this.#isRoomWanted = this.#journal.oldWaiting <= this.#slots.length
+    this.#drain(this.#journal.waiting('old'))
+    this.#startDrain()
+    this.#isRoomWanted &&= this.#draining.size > 0
+    return this.#isRoomWanted
   }
 
   #choose(firstBytes: number): { now: Slot[]; later: Slot[]; forFile: Slot[]; bytes: number } {
@@ -175,6 +189,11 @@ export class JournalRounds<Slot extends RoundSlot> {
       return
     }
     this.#round = null
+    if (this.#drainedTurn !== this.#journal.turns) {
+      this.#drainedTurn = this.#journal.turns
+      this.#drainTotal = this.#journal.oldWaiting
+      this.#drain(this.#journal.waiting('old'))
+    }
     for (const file of files) file.done()
     this.#host.ended(slots, upTo, startedMs)
   }
@@ -198,7 +217,7 @@ export class JournalRounds<Slot extends RoundSlot> {
     const waiting = this.#waiting
     this.#slots = []
     // What only the journal can take waits as long as its space is being made free.
-    const isDraining = this.#draining !== null || this.#drains.size > 0
+    const isDraining = this.#draining.size > 0 || this.#drains.size > 0
     this.#waiting = waiting.filter((each) => each.file === null && isDraining)
     for (const slot of slots) this.#host.toFile(slot)
     for (const each of waiting) if (!this.#waiting.includes(each)) this.#store(each)
@@ -230,21 +249,28 @@ export class JournalRounds<Slot extends RoundSlot> {
   }
 
   #startDrain(): void {
-    if (this.#isClosed) return
+    if (this.#isClosed || this.#drains.size === 0) return
+    const width = this.#isDrainLate() ? DRAIN_WIDTH.hurried : DRAIN_WIDTH.spread
     for (const member of this.#drains) {
-      if (this.#draining !== null) return
+      if (this.#draining.size >= width) return
       this.#drains.delete(member)
       if (!this.#journal.isWaiting(member)) continue
       if ('store' in member) this.#drainSmallFile(member)
       else if (!member.isStopped) {
-        this.#draining = member
+        this.#draining.add(member)
         this.#host.syncFile(member)
       }
     }
   }
 
+  /** The area that is written fills faster than the other one is emptied. */
+  #isDrainLate(): boolean {
+    const left = this.#journal.oldWaiting
+    return this.#isRoomWanted || (left > 0 && left > this.#drainTotal * (1 - this.#journal.filledShare))
+  }
+
   #drainSmallFile(file: SmallFile): void {
-    this.#draining = file
+    this.#draining.add(file)
     // What cannot be written now is tried again when the space is wanted again; until then the journal keeps it.
     const store = async () => this.release(file, await file.store())
     const over = () => this.fileEnded(file)
@@ -253,9 +279,7 @@ export class JournalRounds<Slot extends RoundSlot> {
 
   /** A sync of the target's own file ended, well or not. */
   fileEnded(member: SyncTarget | SmallFile): void {
-    if (this.#draining !== member) return
-    this.#draining = null
-    this.#host.start()
+    if (this.#draining.delete(member)) this.#host.start()
   }
 
   release(member: SyncTarget | SmallFile, upTo: number): void {

@@ -50,6 +50,7 @@ interface Area {
 
 const RETRY_MS = 30_000
 const ZEROS_BYTES = 1024 * 1024
+const FRAME_GROWTH_BYTES = 64 * 1024
 
 type State = 'absent' | 'preparing' | 'ready' | 'broken'
 
@@ -71,6 +72,7 @@ export class Journal {
   #file: DiskFile | null = null
   #id: Uuid = ZERO_UUID
   #current = 0
+  #turns = 0
   #sequence = 1
   /** What the newest durable frame says of the oldest that matters. */
   #saidLive = 0
@@ -81,6 +83,7 @@ export class Journal {
   /** One of an earlier process, or its note, must stay: its logs are not all made from it, or not all named that miss it. */
   isKept = false
   #background: Promise<void> | null = null
+  #memory = Buffer.alloc(0)
 
   constructor(deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }, options: JournalOptions) {
     this.#deps = deps
@@ -110,6 +113,21 @@ export class Journal {
   waiting(which: 'old' | 'all'): JournalMember[] {
     const old = this.#areas[1 - this.#current] as Area
     return which === 'old' ? [...old.waiting.keys()] : [...old.waiting.keys(), ...(this.#areas[this.#current] as Area).waiting.keys()]
+  }
+
+  /** How many there are of the first kind. */
+  get oldWaiting(): number {
+    return (this.#areas[1 - this.#current] as Area).waiting.size
+  }
+
+  /** Of the area that is written now. */
+  get filledShare(): number {
+    return (this.#areas[this.#current] as Area).usedBytes / this.#options.areaBytes
+  }
+
+  /** How often the other area was taken. */
+  get turns(): number {
+    return this.#turns
   }
 
   isWaiting(member: JournalMember): boolean {
@@ -209,6 +227,7 @@ export class Journal {
     const other = this.#areas[1 - this.#current] as Area
     if (this.#saidLive <= other.lastSequence) await this.#append([])
     this.#current = 1 - this.#current
+    this.#turns++
     other.usedBytes = 0
     this.#deps.failpoint('journal.turned')
   }
@@ -224,7 +243,7 @@ export class Journal {
     const area = this.#areas[this.#current] as Area
     const sequence = this.#sequence++
     const oldestLive = Math.min(this.#oldestLive, sequence)
-    const frame = encodeFrame(this.#id, { sequence, oldestLive, entries })
+    const frame = encodeFrame(this.#id, { sequence, oldestLive, entries }, (bytes) => this.#frameBuffer(bytes))
     const at = area.from + area.usedBytes
     area.usedBytes += frame.length
     area.lastSequence = sequence
@@ -236,6 +255,12 @@ export class Journal {
     this.#saidLive = oldestLive
     this.#durableFrame = sequence
     return sequence
+  }
+
+  /** One frame is written at a time, so all are made in the same memory; it is as large as the largest so far. */
+  #frameBuffer(bytes: number): Buffer {
+    if (this.#memory.length < bytes) this.#memory = Buffer.allocUnsafeSlow(bytes + FRAME_GROWTH_BYTES)
+    return this.#memory.subarray(0, bytes)
   }
 
   /** Has the note tell, durably, how many frames there are by now: an older copy of the file would lack some. */

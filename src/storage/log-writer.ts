@@ -46,8 +46,8 @@ export class LogWriter implements QueuedWriter {
   readonly #host: WriterHost
   #queue: WriteUnit[] = []
   #queuedBytes = 0
-  /** What the journal has or gets first, in order. */
-  #late: WriteUnit[] = []
+  /** What the journal has or gets first. */
+  #late: WriteUnit | null = null
   #isBusy = false
   #isStopped = false
   #idle: (() => void)[] = []
@@ -93,7 +93,7 @@ export class LogWriter implements QueuedWriter {
   }
 
   get hasLate(): boolean {
-    return this.#late.length > 0
+    return this.#late !== null
   }
 
   writeQueued(mayBeLate: boolean): void {
@@ -135,6 +135,8 @@ export class LogWriter implements QueuedWriter {
     const { segment } = unit
     let file: DiskFile
     try {
+      // Whoever finds the file of the next segment may expect that the one before it is whole.
+      if (this.#late !== null && this.#late.segment !== segment) this.writeLate()
       file = this.#pin(segment)
       if (mayBeLate && this.#takeLate(unit)) return
       this.writeLate()
@@ -183,12 +185,13 @@ export class LogWriter implements QueuedWriter {
     this.#left(bytes)
     segment.lateBytes += bytes
     segment.lateOffset = endOffset
-    const last = this.#late[this.#late.length - 1]
-    if (last?.segment === segment) {
-      for (const buffer of buffers) last.buffers.push(buffer)
-      last.bytes += bytes
-      last.endOffset = endOffset
-    } else this.#late.push(unit)
+    const late = this.#late
+    if (late === null) this.#late = unit
+    else {
+      for (const buffer of buffers) late.buffers.push(buffer)
+      late.bytes += bytes
+      late.endOffset = endOffset
+    }
     this.#commit.late.add(this, bytes)
     this.#host.taken(segment, endOffset, buffers, bytes)
     return true
@@ -196,37 +199,36 @@ export class LogWriter implements QueuedWriter {
 
   /** Writes what is late, if anything is. Throws when that fails, and the writer has stopped. */
   writeLate(): void {
-    if (this.#late.length === 0) return
+    const unit = this.#late
+    if (unit === null || this.#isStopped) return
     try {
-      for (let unit = this.#late[0]; unit !== undefined && !this.#isStopped; unit = this.#late[0]) {
-        const file = this.#pin(unit.segment)
-        expectSize(file, unit.segment)
-        this.#writeLateUnit(file, unit)
-        this.#host.written(unit.segment, unit.endOffset, true)
-      }
+      const file = this.#pin(unit.segment)
+      expectSize(file, unit.segment)
+      this.#writeLateUnit(file, unit)
     } catch (error) {
       this.#fail(error)
       throw error
     }
     this.#commit.late.remove(this)
+    this.#host.written(unit.segment, unit.endOffset, true)
   }
 
   /**
-   * The log failed and is about to be opened again from its files: what was late goes into those that are still of the log. The journal may
-   * have all of it, acknowledged or not, and would put it back over whatever was written in its place.
+   * The log failed and is about to be opened again from its files: what was late goes into its own, if that is still one of the log's. The
+   * journal may have all of it, acknowledged or not, and would put it back over whatever was written in its place.
    */
   finishLate(segments: readonly Segment[]): void {
-    for (let unit = this.#late[0]; unit !== undefined; unit = this.#late[0]) {
-      if (segments.includes(unit.segment)) this.#writeLateUnit(this.#pin(unit.segment), unit)
-      else this.#late.shift()
-    }
+    const unit = this.#late
+    if (unit === null) return
+    if (segments.includes(unit.segment)) this.#writeLateUnit(this.#pin(unit.segment), unit)
+    else this.#late = null
   }
 
   #writeLateUnit(file: DiskFile, unit: WriteUnit): void {
-    const { segment, bytes } = unit
+    const { segment } = unit
     file.writeNow(unit.buffers, segment.writtenBytes)
-    this.#late.shift()
-    segment.writtenBytes += bytes
+    this.#late = null
+    segment.writtenBytes += unit.bytes
     segment.writtenOffset = unit.endOffset
     segment.lateBytes = 0
   }

@@ -29,9 +29,9 @@ export class OffsetWaiters {
       resolve = onResolve
       reject = onReject
     })
-    // A waiter that went away still owns a promise; its rejection is told to those who wait, and to nobody else.
-    promise.catch(() => {})
-    this.#waiters.splice(at, 0, { offset, promise, resolve, reject })
+    const waiter = { offset, promise, resolve, reject }
+    if (at === this.#waiters.length) this.#waiters.push(waiter)
+    else this.#waiters.splice(at, 0, waiter)
     return promise
   }
 
@@ -55,6 +55,10 @@ export class OffsetWaiters {
     const waiters = this.#waiters.slice(this.#first)
     this.#waiters = []
     this.#first = 0
-    for (const waiter of waiters) waiter.reject(error)
+    for (const waiter of waiters) {
+      // One that went away still owns a promise; its rejection is told to those who wait, and to nobody else.
+      waiter.promise.catch(() => {})
+      waiter.reject(error)
+    }
   }
 }

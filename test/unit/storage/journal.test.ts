@@ -42,8 +42,8 @@ async function moment(logs: readonly PartitionLog[], text = 'x', epoch = 0): Pro
 }
 
 /** The first moment makes the journal; this one is the first that uses it. */
-async function opened(): Promise<Opened> {
-  const all = await open()
+async function opened(disk?: MemoryDisk): Promise<Opened> {
+  const all = await open(disk)
   await moment(all.logs)
   while (all.disk.peek(JOURNAL) === null || all.disk.counters(JOURNAL_FILE).syncs === 0) await new Promise(setImmediate)
   await new Promise(setImmediate)
@@ -102,6 +102,44 @@ test('space is used again once the files behind it are synced; a stop in order l
   const after = await open(disk.powerCut(new SeededRandom(2), LOST), { boot: 'boot-2' })
   assert.ok(after.manager.wasClean)
   assert.deepEqual(await ends(after.logs), Array(COUNT).fill(201))
+  await after.manager.close()
+})
+
+test('the files behind one area are synced while the other one fills, so that the journal takes every moment', async () => {
+  const { disk, logs } = await opened()
+  for (let round = 0; round < 50; round++) {
+    const before = disk.counters(JOURNAL_FILE).syncs
+    await moment(logs, 'x'.repeat(200))
+    assert.ok(disk.counters(JOURNAL_FILE).syncs > before, `round ${round}`)
+  }
+})
+
+test('when files cannot be synced as fast as the journal fills, a moment waits for those that are behind, and then goes to the journal', async () => {
+  const held: (() => void)[] = []
+  let isHolding = false
+  const isHeld = (label: string) => isHolding && /^datasync .*\.log$/.test(label)
+  const arrive = (label: string) => (isHeld(label) ? new Promise<void>((resolve) => held.push(resolve)) : Promise.resolve())
+  const { disk, logs } = await opened(new MemoryDisk({ clock: new SystemClock(), completions: { arrive } }))
+  isHolding = true
+  let answered = 0
+  let last: Promise<void>
+  do {
+    const before = answered
+    last = moment(logs, 'x'.repeat(200)).then(() => void answered++)
+    for (let turn = 0; turn < 10 && answered === before; turn++) await new Promise(setImmediate)
+    if (answered === before) break
+  } while (answered < 1000)
+  assert.ok(answered > 4 && answered < 100, `${answered} moments`)
+  assert.ok(held.length > 0 && held.length < COUNT / 2, `${held.length} syncs at once`)
+  const before = disk.counters(JOURNAL_FILE).syncs
+  isHolding = false
+  for (const end of held) end()
+  await last
+  assert.ok(disk.counters(JOURNAL_FILE).syncs > before)
+  assert.ok(disk.counters('.log').syncs < 2 * COUNT, 'most were synced once, for all that the journal had of them')
+  await moment(logs)
+  const after = await open(disk.powerCut(new SeededRandom(9), LOST), { boot: 'boot-2' })
+  assert.deepEqual(await ends(after.logs), Array(COUNT).fill(answered + 2))
   await after.manager.close()
 })
 
