@@ -91,6 +91,11 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
   SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
   SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',
+  OPEN_PRODUCER:
+    'Producer id −1: a new one; else the producer goes on with the id and epoch that it had. Without a name no session is needed: any connection may go on. A name belongs to the connection, as with INIT_PRODUCER_ID, and to go on it must be in that epoch (code 50); what an earlier connection left open is aborted, and END_TXN may be repeated. Timeout 0: 60 s.',
+  SEND_SEQUENCED:
+    'One batch a partition, with the number of its first record; numbers count per producer and partition and go from 2147483647 to 0. One of the last five batches again is answered with where it is, also after a restart; a gap is code 11. Flag 0x01: the batches belong to the open transaction of the named producer of this connection; with none open, or without the flag while one is, code 51. Acks 1 leader, 2 all. May be followed by further requests before its answer.',
+  SENT_SEQUENCED: 'A result for each batch in order: offset of its first record, and `error` as in SENT.',
   READ: 'Start 0: at offset `value`; 1: earliest; 2: latest (the high watermark, or the last stable offset with isolation 1); 3: first record at or after the time `value`. Waits up to `maxWaitMs` on all partitions at once, until one of them has something. Nothing is committed.',
   READ_RESULT:
     'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',

@@ -28,7 +28,6 @@ import type {
 import { BatchPacker } from './produce/batch-packer.ts'
 import { ProduceService } from './produce/produce-service.ts'
 import { RecordProducer } from './produce/record-producer.ts'
-import { SequencedProducer } from './produce/sequenced-producer.ts'
 import { ProducerIds } from './producers/producer-ids.ts'
 import { ProducerSessions } from './producers/producer-sessions.ts'
 import { RecordDeletion } from './record-deletion.ts'
@@ -139,15 +138,10 @@ export class Broker implements RecordPorts, Resource {
       { partitions, clock, topics: this.topics, produce: this.#produce, packer },
       { maxQueuedBytes: options.maxQueuedRecordBytes ?? 128 * MIB, maxBatchBytes: MIB },
     )
-    const sequenced = new SequencedProducer({ partitions, clock, topics: this.topics, produce: this.#produce, packer })
-    this.producerSessions = new ProducerSessions({
-      clock,
-      log,
-      sequenced,
-      topics: this.topics,
-      producers: this.producers,
-      transactions: this.#transactions,
-    })
+    this.producerSessions = new ProducerSessions(
+      { clock, log, topics: this.topics, producers: this.producers, transactions: this.#transactions },
+      { partitions, clock, topics: this.topics, produce: this.#produce, packer },
+    )
     this.records = new Records({ partitions, inflater, log, clock, producer, fetch: this.fetch, groups: this.groups, nacks: () => nacks })
     const { topics, offsets, records, groups, groupSettings, producerSessions } = this
     const { attempts, table } = this.#groups

@@ -4,11 +4,13 @@ import { KIB, MIB } from '../core/limits.ts'
 import type { Resource } from '../core/types.ts'
 import { describe, LinkAdmin } from './admin.ts'
 import { GroupConsumer } from './consumer.ts'
+import { IdempotentProducer } from './idempotent-producer.ts'
 import { Link } from './link.ts'
 import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
 import { BatchingProducer } from './producer.ts'
 import { TopicReader } from './reader.ts'
 import { WireSession } from './session.ts'
+import { NamedProducer } from './transactional-producer.ts'
 import type {
   Admin,
   Client,
@@ -22,6 +24,8 @@ import type {
   ReaderOptions,
   Session,
   TopicDescription,
+  TransactionalProducer,
+  TransactionalProducerOptions,
 } from './types.ts'
 import { FetchConsumer } from './version-1.ts'
 
@@ -70,7 +74,26 @@ class LinkClient implements Client {
   }
 
   producer(options: ProducerOptions = {}): Producer {
-    return this.#keep((gone) => new BatchingProducer({ link: this.#link, clock: this.#deps.clock }, options, gone))
+    const { clock, random } = this.#deps
+    const { idempotent = true, acks } = options
+    if (idempotent && acks !== 'none' && this.#link.server?.extended === true) {
+      return this.#keep((gone) => new IdempotentProducer({ link: this.#link, clock, random }, options, gone))
+    }
+    return this.#keep((gone) => new BatchingProducer({ link: this.#link, clock }, options, gone))
+  }
+
+  async transactionalProducer(name: string, options: TransactionalProducerOptions = {}): Promise<TransactionalProducer> {
+    const { clock, random, log } = this.#deps
+    const producer = this.#keep(
+      (gone) => new NamedProducer({ link: this.#newLink(), clock, random, log }, name, this.#signalled(options), gone),
+    )
+    try {
+      await producer.open()
+      return producer
+    } catch (error) {
+      await producer.close()
+      throw error
+    }
   }
 
   reader(options: ReaderOptions): Reader {

@@ -69,6 +69,47 @@ export interface ProducerOptions {
   readonly batchBytes?: number
   /** Records that are sent and not acknowledged yet; `send` waits above it. Default 16 MiB. */
   readonly maxPendingBytes?: number
+  /**
+   * What was sent and not acknowledged is sent again, also over a lost connection and a restart of the broker, and stored once. Default
+   * true; never with acks `none`, nor with a broker that speaks version 1 of the protocol alone.
+   */
+  readonly idempotent?: boolean
+  /** How long an idempotent producer tries before `send` is rejected. Default 120,000. */
+  readonly deliveryTimeoutMs?: number
+}
+
+export interface TransactionalProducerOptions extends Omit<ProducerOptions, 'acks' | 'idempotent'> {
+  /** How long a transaction may be open before the broker aborts it. Default 60,000. */
+  readonly transactionTimeoutMs?: number
+  readonly signal?: AbortSignal
+}
+
+/** What belongs to one transaction: all of it is seen, or nothing. */
+export interface Transaction {
+  send(topic: string, record: RecordToSend): Promise<Acked>
+  sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]>
+  /** Offsets of the next records to read; the group has them when the transaction is committed. */
+  commitOffsets(group: string, offsets: readonly TransactionOffset[]): Promise<void>
+  /** Fires when the transaction cannot be committed any more. */
+  readonly signal: AbortSignal
+}
+
+export interface TransactionOffset {
+  readonly topic: string
+  readonly partition: number
+  /** Of the next record to read. */
+  readonly offset: number
+}
+
+/** The producer of a name, which one client has at a time: whoever opens it next fences this one. */
+export interface TransactionalProducer extends Resource {
+  readonly name: string
+  /**
+   * Runs the body in a transaction and commits it when the body returns, aborts it when it throws. Resolves to what the body returned
+   * when the commit is durable. Transactions run one after another. Rejects with what the body threw, or with why it could not be
+   * committed: `retriable` says that the body may run again, PRODUCER_FENCED that another client has the name.
+   */
+  transaction<T>(body: (transaction: Transaction) => Promise<T>, options?: { readonly signal?: AbortSignal }): Promise<T>
 }
 
 export interface Producer extends Resource {
@@ -312,6 +353,8 @@ export interface Client extends Resource {
   /** What the broker calls itself. */
   readonly server: { readonly name: string; readonly version: string }
   producer(options?: ProducerOptions): Producer
+  /** Opens the name: whoever had it is fenced, and what that one left open is aborted when this resolves. */
+  transactionalProducer(name: string, options?: TransactionalProducerOptions): Promise<TransactionalProducer>
   reader(options: ReaderOptions): Reader
   /** A reader for each of the partitions to where it ends now, all on one connection, whose records can so be merged. Each is to be closed. */
   partitionReaders(options: PartitionReadersOptions): readonly Reader[]

@@ -107,6 +107,8 @@ export const ERRORS = {
   TRANSACTION_ABORTABLE: row(51, 120, 409, FINAL, '{topic}-{partition} is not part of the transaction, which can only be aborted'),
   TRANSACTION_NOT_VERIFIED: row(7, 19, 503, RETRY, 'the transaction of the batch could not be looked up yet: {reason}'),
   TRANSACTION_TIMED_OUT: row(52, 47, 409, FINAL, 'the transaction timed out and was aborted'),
+  TRANSACTION_ABORTED: row(51, 48, 409, RETRY, 'the transaction was aborted: {reason}'),
+  TRANSACTION_OUTCOME_UNKNOWN: row(7, -1, 503, FINAL, 'whether the transaction was committed is not known: {reason}'),
 
   // Groups
   GROUP_MEMBER_UNKNOWN: row(12, 25, 409, FINAL, 'group "{group}" does not know member "{member}"'),

@@ -8,7 +8,7 @@ const GREETED: ReadonlySet<OpName> = new Set(['IDENTIFY_CLIENT', 'AUTH', 'AUTH_S
 const ALWAYS: ReadonlySet<OpName> = new Set(['HEARTBEAT_REQ', 'HEARTBEAT_RESP', 'GOODBYE'])
 /** May start while earlier acknowledgements are outstanding: they only append, or need nothing. */
 const PIPELINED: ReadonlySet<number> = new Set(
-  (['PRODUCE', 'PRODUCE_BATCH', 'PRODUCE_IDEMPOTENT', 'SEND', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map(
+  (['PRODUCE', 'PRODUCE_BATCH', 'PRODUCE_IDEMPOTENT', 'SEND', 'SEND_SEQUENCED', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map(
     (name) => OPCODES[name].code,
   ),
 )

@@ -19,7 +19,7 @@ import {
 } from './fields.ts'
 import { MAX, MAX_COUNT } from './limits.ts'
 import { LIST_OFFSETS_TIME, type OpName, PRODUCE_BATCH_IDEMPOTENT } from './opcodes.ts'
-import { keyValue, readRecordField, record, recordList, sendRecord } from './records.ts'
+import { keyValue, readRecordField, record, recordList, sendRecord, sequencedRecord } from './records.ts'
 
 const topic = text(MAX.topic)
 const group = text(MAX.group)
@@ -213,6 +213,30 @@ export const MESSAGES = {
     flags: u8,
     set: textMap(MAX.topic, MAX.saslMessage, { max: MAX_COUNT.configEntries }),
     unset: list(topic, { max: MAX_COUNT.configEntries }),
+  }),
+  // The extension: producers whose numbers outlive the connection
+  OPEN_PRODUCER: struct({ name: text(MAX.producerName), transactionTimeoutMs: u32, producerId: i64, producerEpoch: i32 }),
+  PRODUCER_OPENED: struct({ producerId: i64, producerEpoch: i32 }),
+  SEND_SEQUENCED: struct({
+    flags: u8,
+    acks: u8,
+    codec,
+    timeoutMs: u32,
+    producerId: i64,
+    producerEpoch: i32,
+    topic,
+    batches: list(
+      struct({
+        partition: partition0,
+        baseSequence: i32,
+        records: list(sequencedRecord, { min: 1, max: MAX_COUNT.batchRecords }),
+      }),
+      { min: 1, max: MAX_COUNT.batchRecords },
+    ),
+  }),
+  SENT_SEQUENCED: struct({
+    results: list(struct({ baseOffset: i64, error: u8 }), { max: MAX_COUNT.batchRecords }),
+    errors: list(struct({ code: u16, name: any, message: any }), { max: MAX_COUNT.errors }, u8),
   }),
   CONFIG_CHANGED: struct({ names: list(any, { max: MAX_COUNT.groupOffsets }) }),
 

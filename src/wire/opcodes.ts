@@ -68,6 +68,8 @@ export const OPCODES = {
   STORE_POSITIONS: extension(0x46, 'OK'),
   DESCRIBE_CONFIG: extension(0x48, 'CONFIG'),
   ALTER_CONFIG: extension(0x49, 'CONFIG_CHANGED'),
+  OPEN_PRODUCER: extension(0x4a, 'PRODUCER_OPENED'),
+  SEND_SEQUENCED: extension(0x4b, 'SENT_SEQUENCED'),
   STREAM: extension(0x50, 'OK, then pushed STREAMED'),
   CREDIT: extension(0x51, 'none'),
   UNSTREAM: extension(0x52, 'OK'),
@@ -103,6 +105,8 @@ export const OPCODES = {
   POSITIONS: extension(0xc5, ''),
   CONFIG: extension(0xc8, ''),
   CONFIG_CHANGED: extension(0xc9, ''),
+  PRODUCER_OPENED: extension(0xca, ''),
+  SENT_SEQUENCED: extension(0xcb, ''),
   MEMBER_STATE: extension(0xd6, ''),
   GROUP_CHANGED: extension(0xd7, ''),
   GROUP_NAMES: extension(0xd8, ''),
@@ -158,6 +162,8 @@ export const FATE_MOVED = 2
 export const ACKS_NONE = 0
 export const ACKS_LEADER = 1
 export const ACKS_ALL = 2
+/** SEND_SEQUENCED: the batches belong to the open transaction of the connection. */
+export const SEND_TRANSACTIONAL = 0x01
 /** SEND: the broker chooses the partition, by the key when there is one. */
 export const ANY_PARTITION = -1
 

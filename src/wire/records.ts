@@ -48,6 +48,13 @@ export interface SendRecord {
   readonly headers: readonly RecordHeader[]
 }
 
+/** A record of SEND_SEQUENCED: its batch says the partition. */
+export interface SequencedRecord {
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  readonly headers: readonly RecordHeader[]
+}
+
 /** A record of READ_RESULT. */
 export interface ReadRecord {
   readonly offset: number
@@ -75,6 +82,7 @@ export const plainRecord: Field<WireRecord> = struct({
   value: bytes(MAX.string) as Field<Buffer | null>,
 })
 export const plainSendRecord: Field<SendRecord> = struct({ partition: i32, key: nullableBytes, value: nullableBytes, headers })
+export const plainSequencedRecord: Field<SequencedRecord> = struct({ key: nullableBytes, value: nullableBytes, headers })
 export const plainReadRecord: Field<ReadRecord> = struct({
   offset: i64,
   timestampMs: i64,
@@ -219,6 +227,16 @@ export const sendRecord = byHand(
   (reader) => ({ partition: reader.int32(), key: readNullable(reader), value: readNullable(reader), headers: readHeaders(reader) }),
   (writer, value) => {
     writer.int32(value.partition)
+    writeNullable(writer, value.key)
+    writeNullable(writer, value.value)
+    writeHeaders(writer, value.headers)
+  },
+)
+
+export const sequencedRecord = byHand(
+  plainSequencedRecord,
+  (reader) => ({ key: readNullable(reader), value: readNullable(reader), headers: readHeaders(reader) }),
+  (writer, value) => {
     writeNullable(writer, value.key)
     writeNullable(writer, value.value)
     writeHeaders(writer, value.headers)

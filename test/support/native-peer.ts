@@ -1,6 +1,9 @@
+import { connect } from '../../src/client/index.ts'
+import type { Client, ClientOptions } from '../../src/client/types.ts'
 import { NO_METRICS } from '../../src/core/counters.ts'
 import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
+import { VirtualNet } from '../../src/io/virtual-net.ts'
 import { NativeDoor } from '../../src/native/listener.ts'
 import { DEFAULT_NATIVE_DOOR } from '../../src/native/options.ts'
 import { decodePayload, encodeFrame, FrameCutter } from '../../src/wire/frame.ts'
@@ -52,6 +55,15 @@ export class NativeBroker {
     if (features !== 0) await peer.call('IDENTIFY_CLIENT', { name: 'test', version: '1', features })
     await peer.call('AUTH', { username: 'any', password: Buffer.alloc(0) })
     return peer
+  }
+
+  /** A client of it, over a network in memory. */
+  async client(options: Partial<ClientOptions> = {}): Promise<{ client: Client; net: VirtualNet }> {
+    const net = new VirtualNet({ clock: this.clock })
+    await net.listen({ host: 'broker', port: 9092 }, (connection) =>
+      this.#door.accept(connection, Buffer.alloc(0), { id: ++this.#next, listener: 'main', advertised: null, loggedIn() {} }),
+    )
+    return { client: await connect({ address: 'broker:9092', net, clock: this.clock, ...options }), net }
   }
 
   extended(): Promise<NativePeer> {

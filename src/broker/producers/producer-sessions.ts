@@ -9,7 +9,7 @@ import type {
   SequencedTicket,
   TransactionOwner,
 } from '../ports.ts'
-import type { SequencedProducer } from '../produce/sequenced-producer.ts'
+import { type SequencedDeps, SequencedProducer } from '../produce/sequenced-producer.ts'
 import { NamedSession } from './named-session.ts'
 import type { SessionDeps } from './session-deps.ts'
 
@@ -20,8 +20,8 @@ const DEFAULT_TIMEOUT_MS = 60_000
 export class ProducerSessions implements ProducerSessionPort {
   readonly #deps: SessionDeps
 
-  constructor(deps: SessionDeps) {
-    this.#deps = deps
+  constructor(deps: Omit<SessionDeps, 'sequenced'>, appends: SequencedDeps) {
+    this.#deps = { ...deps, sequenced: new SequencedProducer(appends) }
   }
 
   async open(

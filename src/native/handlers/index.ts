@@ -17,6 +17,7 @@ import { produce } from './produce.ts'
 import { produceBatch } from './produce-batch.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
+import { openProducer, sendSequenced } from './sequenced.ts'
 import { credit, settle, stream, unstream } from './stream.ts'
 import { subscribe } from './subscribe.ts'
 import { alterTopicConfig, createPartitions, createTopic, deleteTopic, describeTopic, listTopics } from './topics.ts'
@@ -58,6 +59,8 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   getPositions,
   storeGroupPositions,
   initProducerId,
+  openProducer,
+  sendSequenced,
   produceIdempotent,
   beginTxn,
   endTxn,

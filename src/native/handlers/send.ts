@@ -6,13 +6,13 @@ import { ACKS_ALL, ACKS_LEADER, ACKS_NONE, ANY_PARTITION } from '../../wire/opco
 import { type Answer, type Call, type Handler, Later, reply } from '../session.ts'
 import { checkName, openTopic } from './topic-rules.ts'
 
-const ACKS: ReadonlyMap<number, Acks> = new Map([
+export const ACKS: ReadonlyMap<number, Acks> = new Map([
   [ACKS_NONE, 'none'],
   [ACKS_LEADER, 'leader'],
   [ACKS_ALL, 'all'],
 ])
-const MAX_CODEC = 4
-const MAX_TIMEOUT_MS = 600_000
+export const MAX_CODEC = 4
+export const MAX_TIMEOUT_MS = 600_000
 
 /** SEND (extension): records with explicit partitions, headers and nulls, acknowledged as the request asks. */
 export const send: Handler<'SEND'> = {
@@ -39,13 +39,27 @@ export const send: Handler<'SEND'> = {
 
 /** Errors are told once each; a result names its error by place, 0 = none. */
 function sent(call: Call, outcomes: readonly RecordOutcome[], acks: Acks): Answer {
-  const errors: MoonMQError[] = []
+  const errors = new ErrorList()
   const results = outcomes.map(({ partition, offset, error }) => {
     if (error === null) return { partition, offset: acks === 'none' ? -1 : offset, error: 0 }
-    let place = errors.findIndex((known) => known.code === error.code && known.message === error.message)
-    // More different errors than the answer can name: the rest is told as the last one.
-    if (place < 0) place = errors.length < MAX_COUNT.errors ? errors.push(error) - 1 : MAX_COUNT.errors - 1
-    return { partition, offset: -1, error: place + 1 }
+    return { partition, offset: -1, error: errors.placeOf(error) }
   })
-  return reply(call, 'SENT', { results, errors: errors.map(toWire) }, 16 + 13 * results.length)
+  return reply(call, 'SENT', { results, errors: errors.toWire() }, 16 + 13 * results.length)
+}
+
+/** The different errors of an answer. */
+export class ErrorList {
+  readonly #errors: MoonMQError[] = []
+
+  /** From 1. More different errors than an answer can name: the rest is told as the last one. */
+  placeOf(error: MoonMQError): number {
+    const errors = this.#errors
+    const known = errors.findIndex(({ code, message }) => code === error.code && message === error.message)
+    if (known >= 0) return known + 1
+    return errors.length < MAX_COUNT.errors ? errors.push(error) : MAX_COUNT.errors
+  }
+
+  toWire(): ReturnType<typeof toWire>[] {
+    return this.#errors.map(toWire)
+  }
 }

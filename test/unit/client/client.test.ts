@@ -33,7 +33,7 @@ test('a broker without the extension is told apart', async () => {
   broker.identity = {}
   const client = await connect({ address: broker.address, net: broker.net })
   await rejects(client.admin.describeTopic('t'), failsWith('UNSUPPORTED_VERSION', 'DESCRIBE'))
-  await rejects(client.producer().send('t', { partition: 1, value: 'v' }), failsWith('UNSUPPORTED_VERSION'))
+  await rejects(client.producer({ idempotent: false }).send('t', { partition: 1, value: 'v' }), failsWith('UNSUPPORTED_VERSION'))
   equal(broker.asked.length, 0)
   await client.close()
   ok(await broker.allGone())
@@ -127,7 +127,7 @@ test('looking is tried again after a lost connection, changing is not', async ()
 test('records sent in one turn travel together, by topic and in order', async () => {
   await using at = await scripted()
   at.broker.script = acknowledge
-  const producer = at.client.producer()
+  const producer = at.client.producer({ idempotent: false })
   const sends = ['1', '2', '3'].map((value) => producer.send('a', { value }))
   sends.push(producer.send('b', { value: '4' }))
   await Promise.all(sends)
@@ -142,7 +142,7 @@ test('records sent in one turn travel together, by topic and in order', async ()
 
 test('a full batch goes at once, and the next does not wait for its answer', async () => {
   await using at = await scripted()
-  const producer = at.client.producer({ batchBytes: 100, lingerMs: 5 })
+  const producer = at.client.producer({ idempotent: false, batchBytes: 100, lingerMs: 5 })
   const done = Promise.all(Array.from({ length: 10 }, (_, i) => producer.send('t', { value: `${i}`.padEnd(40) })))
   while (at.broker.asked.length < 10) await new Promise((resolve) => setImmediate(resolve))
   for (const asked of at.broker.asked) acknowledge(asked)
@@ -166,7 +166,7 @@ test('send waits while too much is outstanding, and keeps its order', async () =
       acknowledge(asked)
     })
   }
-  const producer = at.client.producer({ maxPendingBytes: 1000, batchBytes: 200 })
+  const producer = at.client.producer({ idempotent: false, maxPendingBytes: 1000, batchBytes: 200 })
   const sends = Array.from({ length: 200 }, (_, i) => producer.send('t', { value: `${i}`.padEnd(60) }))
   sends.push(producer.send('t', { value: 'x'.repeat(5000) }))
   await producer.flush()
@@ -189,7 +189,7 @@ test('each record of a request succeeds or fails by itself', async () => {
       ],
       errors: [{ code: 1, name: 'PARTITION_MISSING', message: 'no 9' }],
     })
-  const producer = at.client.producer()
+  const producer = at.client.producer({ idempotent: false })
   const sends = Array.from({ length: 4 }, () => producer.send('t', { value: 'v' }))
   const settled = await Promise.allSettled(sends)
   deepEqual(
@@ -203,7 +203,7 @@ test('a record above what the broker takes is refused here', async () => {
   broker.identity = { ...broker.identity, maxFrameBytes: 2048 }
   broker.script = acknowledge
   await using client = await connect({ address: broker.address, net: broker.net })
-  const producer = client.producer()
+  const producer = client.producer({ idempotent: false })
   await rejects(producer.send('t', { value: 'x'.repeat(2000) }), failsWith('RECORD_TOO_LARGE'))
   await Promise.all(Array.from({ length: 20 }, () => producer.send('t', { value: 'x'.repeat(400) })))
   ok(broker.asked.length > 5)
@@ -213,7 +213,7 @@ test('closing waits for what was sent; afterwards nothing is taken', async () =>
   const broker = await new ScriptedBroker().listen()
   broker.script = (asked) => setImmediate(() => acknowledge(asked))
   const client = await connect({ address: broker.address, net: broker.net })
-  const producer = client.producer()
+  const producer = client.producer({ idempotent: false })
   const sent = producer.send('t', { value: 'v' })
   await client.close()
   deepEqual(await sent, { partition: 0, offset: 0 })
@@ -224,7 +224,7 @@ test('closing waits for what was sent; afterwards nothing is taken', async () =>
 
 test('a lost connection fails what is outstanding, and the producer goes on with another', async () => {
   await using at = await scripted()
-  const producer = at.client.producer()
+  const producer = at.client.producer({ idempotent: false })
   at.broker.script = (asked) => asked.connection.destroy()
   await rejects(producer.send('t', { value: '1' }), failsWith('CONNECTION_CLOSED'))
   at.broker.script = acknowledge
@@ -236,7 +236,7 @@ test('the signal of the client ends what waits', async () => {
   const abort = new AbortController()
   const broker = await new ScriptedBroker().listen()
   const client = await connect({ address: broker.address, net: broker.net, signal: abort.signal })
-  const waiting = client.producer().send('t', { value: 'v' })
+  const waiting = client.producer({ idempotent: false }).send('t', { value: 'v' })
   abort.abort()
   await rejects(waiting)
   await client.close()

@@ -11,11 +11,13 @@ import {
   plainReadRecord,
   plainRecord,
   plainSendRecord,
+  plainSequencedRecord,
   readRecordBytes,
   readRecordField,
   record,
   recordList,
   sendRecord,
+  sequencedRecord,
   wireRecordBytes,
 } from '../../../src/wire/records.ts'
 
@@ -67,6 +69,7 @@ test('records by hand are those of the table', () => {
     same(plainKeyValue, keyValue, { key: bytes(30), value: bytes(60) })
     same(plainRecord, record, wireRecord())
     same(list(plainRecord, { max: 10_000 }), recordList, Array.from({ length: random.below(6) }, wireRecord))
+    same(plainSequencedRecord, sequencedRecord, { key: maybe(), value: maybe(), headers: headers() })
     same(plainSendRecord, sendRecord, { partition: random.below(4) - 1, key: maybe(), value: maybe(), headers: headers() })
     const read = { offset: random.below(1e9), timestampMs: -1, key: maybe(), value: maybe(), headers: headers() }
     same(plainReadRecord, readRecordField, read)
