@@ -15,6 +15,11 @@ import type { GroupOptions } from './group-options.ts'
 import type { GroupShard } from './group-shard.ts'
 import type { GroupTable } from './group-table.ts'
 
+/** Offsets that are stored, or looked up, before others get their turn. */
+const OFFSETS_PER_TURN = 1000
+
+type Outcomes = readonly (MoonMQError | null)[]
+
 /** Offsets of groups of any kind: the machine says who may commit, what is stored is the same for all. */
 export class GroupOffsets {
   readonly #clock: Clock
@@ -41,7 +46,26 @@ export class GroupOffsets {
     this.#options = options
   }
 
-  async commit({ protocol }: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]> {
+  commit(context: RequestContext, request: CommitOffsets): Promise<readonly (MoonMQError | null)[]> {
+    return this.#inParts(request, (part) => this.#commitPart(context, part))
+  }
+
+  /**
+   * Offsets beyond what one turn takes are stored by themselves, with others' requests in between: whoever may not commit any more by then is
+   * refused for those. What was stored before stands, as after a crash in between.
+   */
+  async #inParts(request: CommitOffsets, store: (part: CommitOffsets) => Promise<Outcomes>): Promise<Outcomes> {
+    const { offsets } = request
+    if (offsets.length <= OFFSETS_PER_TURN) return store(request)
+    const outcomes: (MoonMQError | null)[] = []
+    for (let from = 0; from < offsets.length; from += OFFSETS_PER_TURN) {
+      for (const outcome of await store({ ...request, offsets: offsets.slice(from, from + OFFSETS_PER_TURN) })) outcomes.push(outcome)
+      await new Promise<void>((resolve) => this.#clock.defer(resolve))
+    }
+    return outcomes
+  }
+
+  async #commitPart({ protocol }: RequestContext, request: CommitOffsets): Promise<Outcomes> {
     try {
       const shard = await this.#table.writable(request.group, true)
       const entry = this.#committer(shard, request, protocol === 'native')
@@ -57,12 +81,21 @@ export class GroupOffsets {
    * Stores offsets that wait for the end of a transaction (KIP-447). `admit` is asked in the turn of the append: undefined lets it pass, a
    * promise is waited for and asked again. Always durable when it resolves.
    */
-  async commitPending(
-    { protocol }: RequestContext,
+  commitPending(
+    context: RequestContext,
     producer: ProducerIdentity,
     request: CommitOffsets,
     admit: () => Promise<void> | undefined,
   ): Promise<readonly (MoonMQError | null)[]> {
+    return this.#inParts(request, (part) => this.#pendingPart(context, producer, part, admit))
+  }
+
+  async #pendingPart(
+    { protocol }: RequestContext,
+    producer: ProducerIdentity,
+    request: CommitOffsets,
+    admit: () => Promise<void> | undefined,
+  ): Promise<Outcomes> {
     try {
       for (;;) {
         const shard = await this.#table.writable(request.group)
@@ -201,13 +234,21 @@ export class GroupOffsets {
     const refusal = entry?.machine.refuseFetch?.(memberId, memberEpoch) ?? null
     if (refusal !== null) throw refusal
     const offsets = entry?.offsets
-    const asked = topics?.flatMap(({ topic, partitions }) =>
-      partitions.map((partition) => ({ topic, partition, value: offsets?.get(topic, partition) ?? null })),
-    )
-    const found = asked ?? offsets?.entries() ?? []
-    if (request.requireStable !== true || !shard.pending.has(group)) return found
-    return found.map((each) =>
-      shard.pending.isPending(group, each.topic, each.partition) ? { ...each, value: null, unstable: true } : each,
-    )
+    const isHeldBack = (topic: string, partition: number) =>
+      request.requireStable === true && shard.pending.isPending(group, topic, partition)
+    const found: CommittedOffset[] = []
+    for (const { topic, partition } of topics === null ? (offsets?.entries() ?? []) : flatten(topics)) {
+      if (found.length > 0 && found.length % OFFSETS_PER_TURN === 0) {
+        await new Promise<void>((resolve) => this.#clock.defer(resolve))
+        this.#table.ready(group, true)
+      }
+      if (isHeldBack(topic, partition)) found.push({ topic, partition, value: null, unstable: true })
+      else found.push({ topic, partition, value: offsets?.get(topic, partition) ?? null })
+    }
+    return found
   }
+}
+
+function* flatten(topics: readonly { readonly topic: string; readonly partitions: readonly number[] }[]): IterableIterator<TopicPartition> {
+  for (const { topic, partitions } of topics) for (const partition of partitions) yield { topic, partition }
 }

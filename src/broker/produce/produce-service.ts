@@ -15,7 +15,7 @@ import { Deadlines, failedOutcome, Ticket } from './ticket.ts'
 import { checkHeader, checkOptions, settleBatch, trustedRecords } from './validate-batch.ts'
 
 /** Of one request, before others get their turn. */
-const PARTITIONS_PER_TURN = 1000
+const PARTITIONS_PER_TURN = 256
 /** How long records that nobody waits for may wait for a slow disk. */
 const UNANSWERED_TIMEOUT_MS = 600_000
 

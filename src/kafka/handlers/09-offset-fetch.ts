@@ -5,6 +5,7 @@
  */
 import type { CommittedOffset } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { NO_LEADER_EPOCH, NO_OFFSET } from '../../core/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { OffsetFetchRequest, OffsetFetchResponse } from '../../schema/types.generated.ts'
@@ -14,11 +15,14 @@ import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 type Group = OffsetFetchRequest['groups'][number]
 type GroupAnswer = Input<OffsetFetchResponse['groups'][number]>
 type PartitionAnswer = Input<OffsetFetchResponse['groups'][number]['topics'][number]['partitions'][number]>
+type TopicAnswer = { topic: string; partitions: PartitionAnswer[] }
 type AskedTopics = OffsetFetchRequest['topics']
 
 const GROUP_ERRORS_SINCE = 2
 const GROUPS_SINCE = 8
 const TOPIC_IDS_SINCE = 10
+/** Offsets that are put into an answer before others get their turn. */
+const PER_TURN = 5000
 
 export const offsetFetch = api<OffsetFetchRequest, OffsetFetchResponse>({
   key: 9,
@@ -27,7 +31,7 @@ export const offsetFetch = api<OffsetFetchRequest, OffsetFetchResponse>({
   omissions: [],
   async handle(call, request) {
     if (call.version < GROUPS_SINCE) return await answerOne(call, request)
-    const groups = await Promise.all(request.groups.map((group) => answerGroup(call, group, request.requireStable)))
+    const groups = await inTurns(call.clock, request.groups, (group) => answerGroup(call, group, request.requireStable))
     return { throttleTimeMs: 0, groups }
   },
   refuse: (error, request, call) =>
@@ -43,7 +47,7 @@ async function answerOne(call: KafkaCall, request: OffsetFetchRequest): Promise<
   if (found instanceof MoonMQError) return refuseOne(call.version, request.topics, found)
   return {
     throttleTimeMs: 0,
-    topics: byTopic(request.groupId, found).map(({ topic, partitions }) => ({ name: topic, partitions })),
+    topics: (await byTopic(call, request.groupId, found)).map(({ topic, partitions }) => ({ name: topic, partitions })),
     errorCode: 0,
   }
 }
@@ -77,7 +81,7 @@ async function answerGroup(call: KafkaCall, group: Group, requireStable: boolean
     }),
   )
   if (found instanceof MoonMQError) return { groupId, topics: [], errorCode: kafkaCode(found) }
-  const answers = byTopic(groupId, found).flatMap(({ topic, partitions }) => {
+  const answers = (await byTopic(call, groupId, found)).flatMap(({ topic, partitions }) => {
     const topicId = topics.find(topic)?.id
     // Every topic of a group was there when it committed; one without an id is gone since.
     return byId && topicId === undefined ? [] : [{ name: topic, ...(topicId === undefined ? {} : { topicId }), partitions }]
@@ -92,9 +96,10 @@ async function answerGroup(call: KafkaCall, group: Group, requireStable: boolean
 }
 
 /** Neighbours of one topic together: the broker keeps the order of the question. */
-function byTopic(group: string, offsets: readonly CommittedOffset[]): { topic: string; partitions: PartitionAnswer[] }[] {
-  const topics: { topic: string; partitions: PartitionAnswer[] }[] = []
-  for (const { topic, partition, value, unstable } of offsets) {
+async function byTopic(call: KafkaCall, group: string, offsets: readonly CommittedOffset[]): Promise<TopicAnswer[]> {
+  const topics: TopicAnswer[] = []
+  for (const [at, { topic, partition, value, unstable }] of offsets.entries()) {
+    if (at > 0 && at % PER_TURN === 0) await new Promise<void>((resolve) => call.clock.defer(resolve))
     let last = topics.at(-1)
     if (last?.topic !== topic) {
       last = { topic, partitions: [] }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { JoinedGroup } from '../../../../src/broker/ports.ts'
+import type { CommitOffsets, JoinedGroup } from '../../../../src/broker/ports.ts'
 import { NO_METRICS } from '../../../../src/core/counters.ts'
 import { MetricsRegistry } from '../../../../src/obs/metrics.ts'
+import { readBatchHeader } from '../../../../src/record/batch.ts'
 import { FakeConnection, GROUP, GroupHarness, type Watched } from '../../../support/group-harness.ts'
 
 function joinedBy(watched: Watched<JoinedGroup>): JoinedGroup {
@@ -468,4 +469,59 @@ test('groups by state, rebalances, members that fell silent, commits and expired
   assert.equal(value('moonmq_group_states', { kind: 'consumer', state: 'Stable' }), 1)
   await harness.coordinator.close()
   assert.deepEqual(registry.samples('moonmq_group_states'), [])
+})
+
+/** One commit with an offset of each of so many partitions. */
+function wideOffsets(count: number, value = 7): CommitOffsets['offsets'] {
+  return Array.from({ length: count }, (_, partition) => ({
+    topic: 'wide',
+    partition,
+    value: { offset: value, leaderEpoch: -1, metadata: '' },
+  }))
+}
+
+test('a commit of very many offsets is stored a thousand a turn, and others are served in between', async () => {
+  const harness = await GroupHarness.open()
+  harness.metadata.addTopic('wide', 2500)
+  const before = harness.topic.logs.get(0)?.batches.length ?? 0
+  const work = harness.coordinator.commit(new FakeConnection().context, {
+    group: GROUP,
+    generation: -1,
+    memberId: '',
+    instanceId: null,
+    durable: true,
+    offsets: wideOffsets(2500),
+  })
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve()
+  assert.equal(await harness.committed(3), null, 'another request is answered while most of it is not stored')
+  await harness.settle()
+  const outcomes = await work
+  assert.deepEqual([outcomes.length, outcomes.filter((outcome) => outcome !== null).length], [2500, 0])
+  const counts = harness.topic.logs.get(0)?.batches.slice(before).map((batch) => readBatchHeader(batch).recordCount)
+  assert.deepEqual(counts, [1000, 1000, 500])
+  const asked = { group: GROUP, topics: [{ topic: 'wide', partitions: Array.from({ length: 2500 }, (_, partition) => partition) }] }
+  const reading = harness.coordinator.committed(new FakeConnection().context, asked)
+  await harness.settle()
+  assert.equal((await reading).filter(({ value }) => value?.offset === 7).length, 2500)
+  await harness.coordinator.close()
+})
+
+test('who is out of the group before all of a large commit is stored is refused for the rest', async () => {
+  const harness = await GroupHarness.open()
+  harness.metadata.addTopic('wide', 1500)
+  const a = new FakeConnection()
+  const join = harness.join(a)
+  await harness.settle()
+  const { memberId, generation } = join.value as JoinedGroup
+  harness.sync(a, join.value as JoinedGroup, { [memberId]: 'all' })
+  await harness.settle()
+  const request = { group: GROUP, generation, memberId, instanceId: null, durable: true, offsets: wideOffsets(1500) }
+  const work = harness.coordinator.commit(a.context, request)
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve()
+  await harness.coordinator.leave(a.context, { group: GROUP, members: [{ memberId, instanceId: null }] })
+  await harness.settle()
+  const outcomes = await work
+  assert.equal(outcomes.slice(0, 1000).every((outcome) => outcome === null), true)
+  assert.equal(outcomes.slice(1000).every((outcome) => outcome?.code === 'GROUP_MEMBER_UNKNOWN'), true)
+  await harness.coordinator.close()
 })
