@@ -497,7 +497,10 @@ test('a commit of very many offsets is stored a thousand a turn, and others are 
   await harness.settle()
   const outcomes = await work
   assert.deepEqual([outcomes.length, outcomes.filter((outcome) => outcome !== null).length], [2500, 0])
-  const counts = harness.topic.logs.get(0)?.batches.slice(before).map((batch) => readBatchHeader(batch).recordCount)
+  const counts = harness.topic.logs
+    .get(0)
+    ?.batches.slice(before)
+    .map((batch) => readBatchHeader(batch).recordCount)
   assert.deepEqual(counts, [1000, 1000, 500])
   const asked = { group: GROUP, topics: [{ topic: 'wide', partitions: Array.from({ length: 2500 }, (_, partition) => partition) }] }
   const reading = harness.coordinator.committed(new FakeConnection().context, asked)
@@ -521,7 +524,13 @@ test('who is out of the group before all of a large commit is stored is refused 
   await harness.coordinator.leave(a.context, { group: GROUP, members: [{ memberId, instanceId: null }] })
   await harness.settle()
   const outcomes = await work
-  assert.equal(outcomes.slice(0, 1000).every((outcome) => outcome === null), true)
-  assert.equal(outcomes.slice(1000).every((outcome) => outcome?.code === 'GROUP_MEMBER_UNKNOWN'), true)
+  assert.equal(
+    outcomes.slice(0, 1000).every((outcome) => outcome === null),
+    true,
+  )
+  assert.equal(
+    outcomes.slice(1000).every((outcome) => outcome?.code === 'GROUP_MEMBER_UNKNOWN'),
+    true,
+  )
   await harness.coordinator.close()
 })
