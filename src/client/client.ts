@@ -8,6 +8,7 @@ import { IdempotentProducer } from './idempotent-producer.ts'
 import { Link } from './link.ts'
 import { type ClientDeps, depsOf, type Target, targetOf } from './options.ts'
 import { BatchingProducer } from './producer.ts'
+import { StreamConsumer } from './push-consumer.ts'
 import { TopicReader } from './reader.ts'
 import { WireSession } from './session.ts'
 import { NamedProducer } from './transactional-producer.ts'
@@ -20,6 +21,8 @@ import type {
   PartitionReadersOptions,
   Producer,
   ProducerOptions,
+  PushConsumer,
+  PushConsumerOptions,
   Reader,
   ReaderOptions,
   Session,
@@ -139,6 +142,10 @@ class LinkClient implements Client {
     }
     const links = { reading: this.#newLink(), group: this.#newLink() }
     return this.#keep((gone) => new GroupConsumer({ links, clock: this.#deps.clock }, this.#signalled(options), gone))
+  }
+
+  pushConsumer(options: PushConsumerOptions): PushConsumer {
+    return this.#keep((gone) => new StreamConsumer(this.#newLink(), this.#signalled(options), gone))
   }
 
   session(): Session {

@@ -82,6 +82,16 @@ export class ClientConnection implements NetHandlers {
     return this.#refusal
   }
 
+  /** Why it has ended; null while it is open. */
+  get failure(): MoonMQError | null {
+    return this.#failure
+  }
+
+  /** Sends what has no answer. */
+  tell<N extends OpName>(name: N, message: Message<N>): void {
+    if (this.#failure === null) this.#socket.send([encodeFrame(name, this.#deps.random.bytes(CORRELATION_BYTES), message)])
+  }
+
   /** Resolves when the connection has ended. */
   get gone(): Promise<void> {
     return this.#gone.promise

@@ -8,7 +8,7 @@ import { invalid } from './options.ts'
 import type { ClientRecord, StartPosition } from './types.ts'
 
 /** Where the next READ of a partition begins. */
-interface Place {
+export interface Place {
   readonly start: number
   readonly value: number
 }
@@ -129,7 +129,7 @@ export class TopicCursor {
   }
 }
 
-function placeOf(from: StartPosition): Place {
+export function placeOf(from: StartPosition): Place {
   if (from === 'earliest') return EARLIEST
   if (from === 'latest') return { start: START_LATEST, value: 0 }
   const [start, value] = 'offset' in from ? [START_OFFSET, from.offset] : [START_TIME, from.timestampMs]

@@ -186,6 +186,35 @@ export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
   commit(record: ClientRecord): Promise<void>
 }
 
+export interface PushConsumerOptions {
+  readonly group: string
+  readonly topics: readonly string[]
+  /** Where partitions begin; `committed`: where the group is, at the earliest record where it is nowhere. Default `committed`. */
+  readonly from?: StartPosition | 'committed'
+  readonly isolation?: IsolationLevel
+  /** Of records that were pushed and not taken by the loop. Default 4 MiB; one record may be larger. */
+  readonly maxBytes?: number
+  /** Likewise. Default 10,000. */
+  readonly maxRecords?: number
+  /** `after`: a record is done once the loop asks for the next one, unless it was refused. `manual`: only `ack` says so. Default `after`. */
+  readonly commit?: 'after' | 'manual'
+  readonly signal?: AbortSignal
+}
+
+/** A record of a push consumer, which is answered for by itself. */
+export interface PushedRecord extends ClientRecord {
+  /** The record is done; resolves when that is synced. */
+  ack(): Promise<void>
+  /**
+   * It could not be processed: it comes again, after the delays of its topic where it has some, and becomes a dead letter at last. Resolves
+   * when that is synced. `attempts` is 0 when the connection broke, after which the record comes again.
+   */
+  nack(reason?: string): Promise<NackResult>
+}
+
+/** Records of a group as the broker pushes them, from the moment that they are durable. */
+export interface PushConsumer extends Resource, AsyncIterable<PushedRecord> {}
+
 export interface TopicSummary {
   readonly name: string
   readonly partitions: number
@@ -359,6 +388,8 @@ export interface Client extends Resource {
   /** A reader for each of the partitions to where it ends now, all on one connection, whose records can so be merged. Each is to be closed. */
   partitionReaders(options: PartitionReadersOptions): readonly Reader[]
   consumer(options: ConsumerOptions): Consumer
+  /** Needs a broker with the extension of the protocol. */
+  pushConsumer(options: PushConsumerOptions): PushConsumer
   /** Its connection is made by the first request. */
   session(): Session
 }
