@@ -7,6 +7,8 @@ import type { Link } from './link.ts'
 
 export interface MemberOptions {
   readonly group: string
+  /** Empty: the broker chooses. */
+  readonly memberId: string
   readonly topics: readonly string[]
   readonly rebalanceTimeoutMs: number
   readonly signal: AbortSignal
@@ -36,15 +38,17 @@ export class GroupMember {
   readonly #options: MemberOptions
   readonly #onChange: () => void
   #connection: ClientConnection | null = null
-  #memberId = ''
+  #memberId: string
+  #hasJoined = false
 
   constructor(link: Link, options: MemberOptions, onChange: () => void) {
     this.#link = link
     this.#options = options
     this.#onChange = onChange
+    this.#memberId = options.memberId
   }
 
-  /** Empty before the first join; the same after another one. */
+  /** Empty before the first join, unless it was chosen. */
   get memberId(): string {
     return this.#memberId
   }
@@ -61,6 +65,7 @@ export class GroupMember {
       connection.onPush = (name, payload) => this.#pushed(name, payload)
       this.#connection = connection
       this.#memberId = state.memberId
+      this.#hasJoined = true
       void connection.gone.then(() => {
         if (this.#connection === connection) this.#onChange()
       })
@@ -77,7 +82,7 @@ export class GroupMember {
     try {
       return await ask(this.#memberId)
     } catch (error) {
-      if (!isCode(error, 'GROUP_CONFLICT') || this.#memberId === '') throw error
+      if (!isCode(error, 'GROUP_CONFLICT') || !this.#hasJoined) throw error
       // The broker does not know yet that the former connection is gone, and with it the member of this id.
       return await ask('')
     }
@@ -95,7 +100,7 @@ export class GroupMember {
   /** Before the first join as somebody outside of the group. */
   async store(offsets: Message<'STORE_POSITIONS'>['offsets']): Promise<void> {
     const message = { group: this.#options.group, offsets }
-    if (this.#memberId === '') await this.#link.request('STORE_POSITIONS', message, 'OK')
+    if (!this.#hasJoined) await this.#link.request('STORE_POSITIONS', message, 'OK')
     else await this.#request('STORE_POSITIONS', message, 'OK')
   }
 

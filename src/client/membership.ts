@@ -43,10 +43,10 @@ export class Membership {
   constructor(deps: MembershipDeps, options: ConsumerOptions) {
     this.#deps = deps
     this.#options = options
-    const { group, topics, rebalanceTimeoutMs = DEFAULT_REBALANCE_MS } = options
+    const { group, memberId = '', topics, rebalanceTimeoutMs = DEFAULT_REBALANCE_MS } = options
     const signal = options.signal === undefined ? this.#stop.signal : AbortSignal.any([options.signal, this.#stop.signal])
     this.#signal = signal
-    this.#member = new GroupMember(deps.link, { group, topics, rebalanceTimeoutMs, signal }, () => this.#want())
+    this.#member = new GroupMember(deps.link, { group, memberId, topics, rebalanceTimeoutMs, signal }, () => this.#want())
   }
 
   get memberId(): string {

@@ -155,6 +155,8 @@ export interface ConsumerOptions {
   readonly isolation?: IsolationLevel
   /** `after`: a record is committed once the loop asks for the next one. `manual`: only `commit` commits. Default `after`. */
   readonly commit?: 'after' | 'manual'
+  /** Its id in the group, of no other member: partitions are dealt in the order of ids. The broker chooses one when absent. */
+  readonly memberId?: string
   /** How long the others of the group wait for a partition that this consumer is to let go of, before it is dropped. Default 60,000. */
   readonly rebalanceTimeoutMs?: number
   /** Hears of what happens to the consumer in its group. A partition is let go when this has resolved: for those who commit by hand. */
@@ -178,7 +180,7 @@ export interface GroupChange {
 
 /** Reads as a member of a group, from its committed offsets: of all its members each partition goes to one. */
 export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
-  /** Empty before it has joined. */
+  /** Empty before it has joined, unless it was chosen. */
   readonly memberId: string
   /** What it reads now. */
   readonly assignment: readonly AssignedPartitions[]

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { consumerGroup } from '../../examples/consumer-group/consumer-group.ts'
 import { quickStart } from '../../examples/quick-start/quick-start.ts'
 import { requestReply } from '../../examples/request-reply/request-reply.ts'
 import { startTestBroker } from '../../src/testing/index.ts'
@@ -29,4 +30,22 @@ test('example: request and reply', async () => {
   await using broker = await startTestBroker()
   await using client = await broker.connect()
   assert.deepEqual(await printed((print) => requestReply(client, print)), ['with tax: 125 and 100'])
+})
+
+test('example: consumer group', async () => {
+  await using broker = await startTestBroker()
+  assert.deepEqual(await printed((print) => consumerGroup(() => broker.connect(), print)), [
+    'ada joined',
+    'ada assigned orders:0 orders:1 orders:2 orders:3',
+    'group billing is stable with 1 members',
+    'bob joined',
+    'ada revoked orders:2 orders:3',
+    'bob assigned orders:2 orders:3',
+    'group billing is stable with 2 members',
+    'bob left orders:2 orders:3',
+    'ada assigned orders:2 orders:3',
+    'ada left orders:0 orders:1 orders:2 orders:3',
+    'group billing is empty with 0 members',
+    '8 orders billed',
+  ])
 })

@@ -1,4 +1,4 @@
-import { deepEqual, equal } from 'node:assert/strict'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import test from 'node:test'
 import { contextOf, createTopic } from '../../support/fake-broker.ts'
 import { type Received, type TestNativeConnection, testNativeDoor } from '../../support/native-door.ts'
@@ -224,4 +224,95 @@ test('1024 groups have members; another one is refused until one is left', async
   equal(await late.error('JOIN_GROUP', { group: 'late', memberId: '', topics: ['t'] }), 6)
   await connections[7]?.call('LEAVE_GROUP', { group: 'g7', memberId: '' })
   deepEqual(Object.keys((await join(late, 'x', ['t'], 'late'))[1]), ['t'])
+})
+
+test('pushed records follow the assignment: a change wakes the push, and who was dropped gets nothing until it joins again', async () => {
+  const at = await door()
+  const [a, b, writer] = [await at.connect(), await at.connect(), await at.connect()]
+  await produce(writer, 40)
+  await join(a, 'a')
+  await join(b, 'b')
+  const subscribe = (connection: TestNativeConnection) => connection.exchange('SUBSCRIBE', { topic: 't', group: 'g', isolation: 0 })
+  const pushed = async (connection: TestNativeConnection) => {
+    await at.clock.advance(100)
+    return (await connection.received()).filter(({ op }) => op === 'RECORD').map(({ message }) => Number(message['partition']))
+  }
+  const first = (await subscribe(a)).filter(({ op }) => op === 'RECORD').map(({ message }) => Number(message['partition']))
+  const toA = [...first, ...(await pushed(a))]
+  deepEqual([...new Set(toA)].sort(), [0, 1])
+  a.send('LEAVE_GROUP', HEARTBEAT)
+  // It reads all partitions again, on its own account.
+  deepEqual([...new Set(await pushed(a))].sort(), [2, 3])
+  a.socket.destroy()
+  await subscribe(b)
+  await b.received()
+  await at.clock.advance(41_000)
+  await produce(await at.connect(), 40)
+  deepEqual(await pushed(b), [], 'it has lapsed')
+  equal(b.socket.closed, false)
+  b.send('JOIN_GROUP', { group: 'g', memberId: 'b', topics: ['t'] })
+  ok((await pushed(b)).length > 0)
+})
+
+test('members of Kafka and of the native protocol do not mix, and each sees the groups of the other', async () => {
+  const at = await door()
+  const kafka = contextOf()
+  const joinAsKafka = (group: string) =>
+    at.broker.groups.join(kafka, {
+      group,
+      memberId: '',
+      instanceId: null,
+      protocolType: 'consumer',
+      protocols: [{ name: 'range', metadata: Buffer.from([0, 0, 0, 0, 0, 1, 0, 1, 116, 255, 255, 255, 255]) }],
+      sessionTimeoutMs: 10_000,
+      rebalanceTimeoutMs: 10_000,
+      requireKnownMemberId: false,
+      supportsSkippingAssignment: false,
+      reason: null,
+    })
+  const native = await at.connect()
+  await join(native, 'a')
+  equal((await joinAsKafka('g')).error?.code, 'INCONSISTENT_GROUP_PROTOCOL')
+  await rejects(
+    at.broker.groups.consumerHeartbeat(kafka, {
+      group: 'g',
+      memberId: 'k',
+      idIsClients: true,
+      memberEpoch: 0,
+      instanceId: null,
+      rackId: null,
+      rebalanceTimeoutMs: 10_000,
+      subscribedTopics: ['t'],
+      subscribedRegex: null,
+      assignor: null,
+      owned: [],
+    }),
+    { code: 'INCONSISTENT_GROUP_PROTOCOL' },
+  )
+  const refused = await at.broker.groups.commit(kafka, {
+    group: 'g',
+    generation: -1,
+    memberId: '',
+    instanceId: null,
+    durable: true,
+    offsets: [{ topic: 't', partition: 0, value: { offset: 0, leaderEpoch: -1, metadata: '' } }],
+  })
+  equal(refused[0]?.code, 'GROUP_MEMBER_UNKNOWN', 'a tool of Kafka moves no offsets under members')
+  // As a consumer of the classic protocol: version 0 of what such members say.
+  const [shown] = await at.broker.groups.describe(kafka, ['g'])
+  deepEqual([shown?.state, shown?.protocolType, shown?.protocol], ['Stable', 'consumer', 'range'])
+  deepEqual(shown?.members[0]?.assignment.toString('hex'), `0000000000010001740000000400000000000000010000000200000003ffffffff`)
+
+  const joined = joinAsKafka('k')
+  await at.clock.advance(0)
+  equal((await joined).error, null)
+  equal(await (await at.connect()).error('JOIN_GROUP', { group: 'k', memberId: '', topics: ['t'] }), 13)
+  const { message } = await native.call('DESCRIBE_GROUP', { group: 'k' })
+  equal(message['state'], 'completing_rebalance')
+  equal((message['members'] as object[]).length, 1)
+  // Whoever is empty takes any members.
+  await native.call('LEAVE_GROUP', HEARTBEAT)
+  const taken = joinAsKafka('g')
+  await at.clock.advance(0)
+  equal((await taken).error, null)
 })
