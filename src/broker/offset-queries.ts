@@ -60,6 +60,6 @@ export class OffsetQueries implements OffsetPort {
     // Only -1 means that the client does not know the epoch.
     if (currentLeaderEpoch < -1) throw new MoonMQError('LEADER_EPOCH_FENCED', { epoch: currentLeaderEpoch, topic, partition, current })
     checkLeaderEpoch(topic, partition, currentLeaderEpoch, current)
-    return served.log.endOffsetForEpoch(leaderEpoch)
+    return served.log.endOffsetForEpoch(leaderEpoch, current)
   }
 }

@@ -60,14 +60,16 @@ export class EpochCache {
   /**
    * The largest epoch ≤ `leaderEpoch` and the offset after its last record. For the latest epoch that is `logEndOffset`; for one
    * above it, or −1, nothing is known: (−1, −1). Below the first known epoch, that epoch with the first start offset (KIP-279).
+   * `currentEpoch`: the leader's of now, which begins at the end of the log while nothing was written in it.
    */
-  endOffsetFor(leaderEpoch: number, logEndOffset: number): EpochEnd {
+  endOffsetFor(leaderEpoch: number, logEndOffset: number, currentEpoch: number): EpochEnd {
     if (leaderEpoch < 0) return UNKNOWN
-    if (this.latest?.leaderEpoch === leaderEpoch) return { leaderEpoch, endOffset: logEndOffset }
+    const latest = Math.max(this.latest?.leaderEpoch ?? NO_LEADER_EPOCH, currentEpoch)
+    if (leaderEpoch > latest) return UNKNOWN
+    if (leaderEpoch === latest) return { leaderEpoch, endOffset: logEndOffset }
     const floor = this.#lastIndex((entry) => entry.leaderEpoch <= leaderEpoch)
-    const higher = this.#entries[floor + 1]
-    if (higher === undefined) return UNKNOWN
-    return { leaderEpoch: this.#entries[floor]?.leaderEpoch ?? leaderEpoch, endOffset: higher.startOffset }
+    const endOffset = this.#entries[floor + 1]?.startOffset ?? logEndOffset
+    return { leaderEpoch: this.#entries[floor]?.leaderEpoch ?? leaderEpoch, endOffset }
   }
 
   /** The log now ends at `endOffset`. True when something went. */

@@ -524,8 +524,8 @@ export class PartitionLog implements Log, ReadableLog {
     }
   }
 
-  endOffsetForEpoch(leaderEpoch: number): EpochEnd {
-    const end = this.#epochs.endOffsetFor(leaderEpoch, this.#logEnd)
+  endOffsetForEpoch(leaderEpoch: number, currentEpoch: number): EpochEnd {
+    const end = this.#epochs.endOffsetFor(leaderEpoch, this.#logEnd, currentEpoch)
     return end.endOffset >= 0 && end.endOffset < this.#logStart ? { ...end, endOffset: this.#logStart } : end
   }
 

@@ -165,8 +165,8 @@ export interface Log extends LogOffsets {
   offsetForTimestamp(timestampMs: number, limitOffset: number): Promise<TimestampOffset | null>
   /** The record with the largest timestamp; null in an empty log. */
   offsetOfMaxTimestamp(): Promise<TimestampOffset | null>
-  /** Largest epoch ≤ `leaderEpoch` and the offset where it ends (KIP-101). */
-  endOffsetForEpoch(leaderEpoch: number): EpochEnd
+  /** Largest epoch ≤ `leaderEpoch` and the offset where it ends (KIP-101); `currentEpoch` has begun, even without a record. */
+  endOffsetForEpoch(leaderEpoch: number, currentEpoch: number): EpochEnd
   /** Called after each event; several within one turn may come as one. Returns how to stop. */
   watch(listener: (event: LogEvent) => void): () => void
   reconfigure(config: LogConfig): void

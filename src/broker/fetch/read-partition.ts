@@ -25,10 +25,10 @@ export function checkLeaderEpoch(topic: string, partition: number, epoch: number
 }
 
 /** Where the log of a reader at (lastFetchedEpoch, offset) left ours (KIP-595), or null when it did not. Throws OFFSET_OUT_OF_RANGE for an epoch that never was. */
-function divergence(log: Log, wanted: FetchPartition): EpochEnd | null {
+function divergence(log: Log, wanted: FetchPartition, currentEpoch: number): EpochEnd | null {
   const { lastFetchedEpoch, fetchOffset } = wanted
   if (lastFetchedEpoch < 0) return null
-  const end = log.endOffsetForEpoch(lastFetchedEpoch)
+  const end = log.endOffsetForEpoch(lastFetchedEpoch, currentEpoch)
   if (end.endOffset < 0) throw outOfRange(wanted, log)
   return end.endOffset < fetchOffset || end.leaderEpoch < lastFetchedEpoch ? end : null
 }
@@ -45,8 +45,9 @@ export function readPartition(
     const { log } = served
     // A log that failed still gives what is durable; one that was closed gives nothing.
     if (log.state === 'closed') throw closed(wanted)
-    checkLeaderEpoch(wanted.topic, wanted.partition, wanted.currentLeaderEpoch, leaderEpochOf(served))
-    const diverging = divergence(log, wanted)
+    const currentEpoch = leaderEpochOf(served)
+    checkLeaderEpoch(wanted.topic, wanted.partition, wanted.currentLeaderEpoch, currentEpoch)
+    const diverging = divergence(log, wanted, currentEpoch)
     if (diverging !== null) return outcome(wanted, log, null, { diverging })
     if (!Number.isSafeInteger(wanted.fetchOffset) || wanted.fetchOffset < log.logStartOffset || wanted.fetchOffset > log.logEndOffset) {
       throw outOfRange(wanted, log)

@@ -2,7 +2,7 @@ import { MoonMQError } from '../../core/errors.ts'
 import { groupKey, groupValue } from '../offsets/offset-records.ts'
 import { ClassicMember, NO_TICKET } from './classic-members.ts'
 import { ClassicRebalance } from './classic-rebalance.ts'
-import { assignedPartitionsOf, subscriptionOf } from './classic-subscription.ts'
+import { assignedPartitionsOf, subscribedTopicsOf } from './classic-subscription.ts'
 import {
   type ClassicOptions,
   type ClassicState,
@@ -124,9 +124,9 @@ export class ClassicGroup implements GroupMachine {
   *views(): IterableIterator<MemberView> {
     const isConsumer = this.protocolType === CONSUMER_PROTOCOL
     for (const { memberId, instanceId, clientId, clientHost, protocols, assignment } of this.members()) {
-      const said = isConsumer ? subscriptionOf(protocols[0]?.metadata ?? NOTHING) : null
+      const topics = isConsumer ? (subscribedTopicsOf(protocols[0]?.metadata ?? NOTHING) ?? []) : []
       const assigned = isConsumer ? (assignedPartitionsOf(assignment) ?? []) : []
-      yield { memberId, instanceId, clientId, clientHost, topics: said?.topics ?? [], assigned }
+      yield { memberId, instanceId, clientId, clientHost, topics, assigned }
     }
   }
 
@@ -163,9 +163,9 @@ export class ClassicGroup implements GroupMachine {
     if (this.#core.state !== 'Stable' || this.#core.protocolType !== CONSUMER_PROTOCOL) return null
     const topics = new Set<string>()
     for (const member of this.#core.members.all()) {
-      const subscription = subscriptionOf(member.metadata(this.#core.protocol))
-      if (subscription === null) return null
-      for (const topic of subscription.topics) topics.add(topic)
+      const subscribed = subscribedTopicsOf(member.metadata(this.#core.protocol))
+      if (subscribed === null) return null
+      for (const topic of subscribed) topics.add(topic)
     }
     return topics
   }

@@ -32,6 +32,15 @@ export function subscriptionOf(metadata: Buffer): Subscription | null {
   })
 }
 
+/** Only the topics, which every version has at its beginning: some clients name a version and leave out the fields that it added. */
+export function subscribedTopicsOf(metadata: Buffer): readonly string[] | null {
+  return readable(() => {
+    const reader = new ByteReader(metadata)
+    reader.int16()
+    return dataCodec('ConsumerProtocolSubscription', 0).decode(reader).topics
+  })
+}
+
 /** Null when the bytes cannot be read; none when there are none. */
 export function assignedPartitionsOf(assignment: Buffer): readonly NamedPartitions[] | null {
   if (assignment.length === 0) return []

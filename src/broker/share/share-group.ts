@@ -140,8 +140,8 @@ export class ShareGroup implements GroupMachine {
     if (known === undefined) return this.#join(request, nowMs)
     if (request.memberEpoch > 0) checkEpoch(this.group, known, request.memberEpoch)
     known.deadlineMs = nowMs + this.#options.sessionTimeoutMs()
-    this.#update(known, request, nowMs)
-    return this.#answer(request, this.#members.get(request.memberId) ?? known)
+    const readsOthers = this.#update(known, request, nowMs)
+    return this.#answer(request, this.#members.get(request.memberId) ?? known, readsOthers)
   }
 
   #join(request: ShareHeartbeat, nowMs: number): ShareHeartbeatAnswer {
@@ -164,10 +164,11 @@ export class ShareGroup implements GroupMachine {
     this.#pairs.push(memberRecord(this.group, member))
     if (this.#members.size === 1) this.#transition('Empty', 'Stable', `member "${memberId}" joined`)
     this.#reassign(true, nowMs)
-    return this.#answer(request, member)
+    return this.#answer(request, member, true)
   }
 
-  #update(member: Member, { rackId, topicNames, clientId, clientHost }: ShareHeartbeat, nowMs: number): void {
+  /** Whether it reads other topics than before. */
+  #update(member: Member, { rackId, topicNames, clientId, clientHost }: ShareHeartbeat, nowMs: number): boolean {
     const names = topicNames === null ? member.topicNames : sortedNames(topicNames)
     const next = { ...member, rackId: rackId ?? member.rackId, topicNames: names, clientId, clientHost }
     const readsOthers = names.join() !== member.topicNames.join()
@@ -176,14 +177,16 @@ export class ShareGroup implements GroupMachine {
       this.#pairs.push(memberRecord(this.group, next))
     }
     this.#reassign(readsOthers, nowMs)
+    return readsOthers
   }
 
-  #answer(request: ShareHeartbeat, member: Member): ShareHeartbeatAnswer {
-    const target = this.#targets.get(member.memberId) ?? NOTHING
-    const isChanged = !areSame(member.assigned, target)
+  #answer(request: ShareHeartbeat, member: Member, readsOthers: boolean): ShareHeartbeatAnswer {
+    const isBehind = member.epoch !== this.#assignmentEpoch
+    const wanted = isBehind || readsOthers ? this.#wantedBy(member) : member.assigned
+    const isChanged = !areSame(member.assigned, wanted)
     let current = member
-    if (isChanged || member.epoch !== this.#assignmentEpoch) {
-      current = { ...member, previousEpoch: member.epoch, epoch: this.#assignmentEpoch, assigned: target }
+    if (isChanged || isBehind) {
+      current = { ...member, previousEpoch: isBehind ? member.epoch : member.previousEpoch, epoch: this.#assignmentEpoch, assigned: wanted }
       this.#members.set(member.memberId, current)
       this.#pairs.push(currentRecord(this.group, current))
     }
@@ -191,6 +194,13 @@ export class ShareGroup implements GroupMachine {
     // Who told everything is told everything: it may have lost what it had.
     const asksForAll = request.memberEpoch === 0 || request.topicNames !== null
     return { memberEpoch: current.epoch, assignment: isChanged || asksForAll ? current.assigned : null }
+  }
+
+  /** Of its target what it still reads: the target can be older than what it subscribes to, as long as no new one may be made. */
+  #wantedBy({ memberId, topicNames }: Member): ShareAssignment {
+    const target = this.#targets.get(memberId) ?? NOTHING
+    const read = new Set(topicNames.map((name) => this.#topicsSeen.find(name)?.id))
+    return [...target.keys()].every((id) => read.has(id)) ? target : new Map([...target].filter(([id]) => read.has(id)))
   }
 
   #leave(memberId: string, nowMs: number): ShareHeartbeatAnswer {

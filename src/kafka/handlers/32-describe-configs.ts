@@ -35,6 +35,11 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
   refuse: (error, request) => ({ throttleTimeMs: 0, results: request.resources.map((asked) => failed(asked, error)) }),
 })
 
+/** The settings that are asked for by name; null = all. No name at all means all, too. */
+function keysAsked({ configurationKeys }: Asked): ReadonlySet<string> | null {
+  return configurationKeys === null || configurationKeys.length === 0 ? null : new Set(configurationKeys)
+}
+
 /**
  * One answer for each resource, with all keys asked for: a few bytes of a request that names the same one again and again would else
  * become kilobytes of answer each.
@@ -42,12 +47,13 @@ export const describeConfigs = api<DescribeConfigsRequest, DescribeConfigsRespon
 function eachOnce(resources: readonly Asked[]): readonly Asked[] {
   const keysOf = new Map<string, { asked: Asked; keys: Set<string> | null }>()
   for (const asked of resources) {
-    const { resourceType, resourceName, configurationKeys } = asked
+    const { resourceType, resourceName } = asked
+    const wanted = keysAsked(asked)
     const id = `${resourceType} ${resourceName}`
     const known = keysOf.get(id)
-    if (known === undefined) keysOf.set(id, { asked, keys: configurationKeys === null ? null : new Set(configurationKeys) })
-    else if (configurationKeys === null) known.keys = null
-    else for (const key of configurationKeys) known.keys?.add(key)
+    if (known === undefined) keysOf.set(id, { asked, keys: wanted === null ? null : new Set(wanted) })
+    else if (wanted === null) known.keys = null
+    else for (const key of wanted) known.keys?.add(key)
   }
   return [...keysOf.values()].map(({ asked, keys }) => ({ ...asked, configurationKeys: keys === null ? null : [...keys] }))
 }
@@ -114,7 +120,7 @@ function identity(call: KafkaCall): readonly ConfigValue[] {
 }
 
 function resourceAnswer(asked: Asked, request: DescribeConfigsRequest, settings: readonly ConfigValue[]): ResourceAnswer {
-  const keys = asked.configurationKeys === null ? null : new Set(asked.configurationKeys)
+  const keys = keysAsked(asked)
   const { resourceType, resourceName } = asked
   const configs = settings
     .filter(({ name }) => keys === null || keys.has(name))

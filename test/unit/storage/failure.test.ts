@@ -121,8 +121,8 @@ test('an old epoch is refused after the log was opened again', async () => {
   assert.equal(log.cuts.length, 1)
   assert.throws(() => appendTo(log, ['old leader']), failsWith('LEADER_EPOCH_FENCED'))
   await store(log, ['new'], { epoch: 1 })
-  assert.deepEqual(log.endOffsetForEpoch(0), { leaderEpoch: 0, endOffset: 1 })
-  assert.deepEqual(log.endOffsetForEpoch(1), { leaderEpoch: 1, endOffset: 2 })
+  assert.deepEqual(log.endOffsetForEpoch(0, -1), { leaderEpoch: 0, endOffset: 1 })
+  assert.deepEqual(log.endOffsetForEpoch(1, -1), { leaderEpoch: 1, endOffset: 2 })
 })
 
 test('a full disk: the tail is cut to the last whole batch, and the log reopens by itself when there is space', async () => {

@@ -77,10 +77,10 @@ test('log append time takes the place of the producer’s, with a new checksum',
 
 test('epochs: the end of each, and of those never seen', async () => {
   const { log } = await timed()
-  assert.deepEqual(log.endOffsetForEpoch(1), { leaderEpoch: 1, endOffset: 10 })
-  assert.deepEqual(log.endOffsetForEpoch(2), { leaderEpoch: 2, endOffset: 20 })
-  assert.deepEqual(log.endOffsetForEpoch(0), { leaderEpoch: 0, endOffset: 0 })
-  assert.deepEqual(log.endOffsetForEpoch(9), { leaderEpoch: -1, endOffset: -1 })
+  assert.deepEqual(log.endOffsetForEpoch(1, -1), { leaderEpoch: 1, endOffset: 10 })
+  assert.deepEqual(log.endOffsetForEpoch(2, -1), { leaderEpoch: 2, endOffset: 20 })
+  assert.deepEqual(log.endOffsetForEpoch(0, -1), { leaderEpoch: 0, endOffset: 0 })
+  assert.deepEqual(log.endOffsetForEpoch(9, -1), { leaderEpoch: -1, endOffset: -1 })
 })
 
 function marker(log: PartitionLog, producerId: number, commit: boolean): number {

@@ -107,7 +107,7 @@ test('leader epochs and producers are rebuilt from the batches', async () => {
     files.delete('/data/moonmq.lock')
     for (const path of [...files.keys()]) if (drop.some((name) => path.endsWith(name))) files.delete(path)
     const { log: again, manager } = await openHarness({ disk: await diskWith(files), config: { segmentBytes: 300 } })
-    assert.deepEqual(again.endOffsetForEpoch(4), { leaderEpoch: 4, endOffset: 4 })
+    assert.deepEqual(again.endOffsetForEpoch(4, -1), { leaderEpoch: 4, endOffset: 4 })
     assert.equal(again.leaderEpoch, 6)
     const found = again.producer(42)
     assert.deepEqual(found?.batches, expected.batches)

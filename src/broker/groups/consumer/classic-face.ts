@@ -44,7 +44,7 @@ export class ClassicFace {
     })
     core.refresh(changed || isNew)
     core.assign(nowMs)
-    core.advance(member, this.#owned(subscription.ownedPartitions), nowMs)
+    core.advance(member, this.#owned(subscription.ownedPartitions), nowMs, changed)
     member.sessionDeadlineMs = nowMs + sessionTimeoutMs
     member.revokeDeadlineMs = NEVER
     member.joinDeadlineMs = NEVER

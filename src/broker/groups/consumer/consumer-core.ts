@@ -1,7 +1,8 @@
 import { defined } from '../../../core/assert.ts'
+import type { Uuid } from '../../../core/uuid.ts'
 import type { GroupEffect, StoredPair } from '../machine.ts'
 import { type MetadataHash, NO_TOPICS } from '../metadata-hash.ts'
-import type { TopicPartitions } from './assignment.ts'
+import type { Assignment, TopicPartitions } from './assignment.ts'
 import { ASSIGNORS } from './assignors.ts'
 import type { ConsumerMember } from './consumer-member.ts'
 import { currentRecord, epochRecord, memberRecord, regexRecord, targetEpochRecord, targetRecord } from './consumer-records.ts'
@@ -163,14 +164,23 @@ export class ConsumerCore {
     return best
   }
 
-  /** Brings the member one step nearer to its target. */
-  advance(member: ConsumerMember, owned: readonly TopicPartitions[] | null, nowMs: number): void {
-    const target = { epoch: this.#assignmentEpoch, assignment: this.members.target(member.memberId) }
-    const next = reconcile(member.progress, target, (topic, partition) => this.members.isFree(member, topic, partition), owned)
+  /** Brings the member one step nearer to its target; with `readsOthers`, away from what it does not subscribe to any longer. */
+  advance(member: ConsumerMember, owned: readonly TopicPartitions[] | null, nowMs: number, readsOthers: boolean): void {
+    const target = { epoch: this.#assignmentEpoch, assignment: this.#wantedBy(member) }
+    const isFree = (topic: Uuid, partition: number) => this.members.isFree(member, topic, partition)
+    const next = reconcile(member.progress, target, isFree, owned, readsOthers)
     if (!this.members.advance(member, next)) return
     // Members of the classic protocol are held to account by their joins and syncs.
     if (member.classic !== null || member.state !== 'unrevoked') member.revokeDeadlineMs = NEVER
     else member.revokeDeadlineMs = nowMs + member.rebalanceTimeoutMs
+  }
+
+  /** Its target, or what it still subscribes to of one that is older than the subscriptions. */
+  #wantedBy(member: ConsumerMember): Assignment {
+    const target = this.members.target(member.memberId)
+    if (this.#assignmentEpoch === this.#epoch) return target
+    const read = this.subscriptions.resolved([member]).topicsOf(member)
+    return new Map([...target].filter(([topic]) => read.has(topic)))
   }
 
   /** Whether a partition of the member's target is still with another. */

@@ -71,7 +71,7 @@ export class ConsumerGroup implements GroupMachine {
     const changed = core.update(member, updateOf(beat))
     core.refresh(changed || isNew)
     core.assign(nowMs)
-    core.advance(member, beat.owned, nowMs)
+    core.advance(member, beat.owned, nowMs, changed)
     const timing = core.deps.timing(this.group)
     member.sessionDeadlineMs = nowMs + timing.sessionTimeoutMs
     member.joinDeadlineMs = Number.POSITIVE_INFINITY

@@ -30,19 +30,23 @@ export interface Target {
 /**
  * The next step of a member towards its target (KIP-848): what it must not have any longer is taken first; only when the member shows by
  * `owned` that it let go of it does it enter the epoch of the target, and is given what nobody else holds. So no partition has two owners
- * at any moment. `owned` null: the member did not say. The same object: there is nothing to do.
+ * at any moment. `owned` null: the member did not say. `readsOthers`: it subscribes to other things than at its last step, so that it may
+ * have to give back more than its epoch's target says. The same object: there is nothing to do.
  */
 export function reconcile(
   progress: Progress,
   target: Target,
   isFree: (topic: Uuid, partition: number) => boolean,
   owned: readonly TopicPartitions[] | null,
+  readsOthers: boolean,
 ): Progress {
   const stillHolds = (holding: Holding) => holding.size > 0 && (owned === null || holdsSome(holding, owned))
-  if (progress.state === 'stable' && progress.epoch === target.epoch) return progress
-  if (progress.state === 'unrevoked' && stillHolds(progress.revoking)) return progress
+  if (progress.state === 'stable' && progress.epoch === target.epoch && !readsOthers) return progress
+  const isRevoking = progress.state === 'unrevoked' && stillHolds(progress.revoking)
+  if (isRevoking && !readsOthers) return progress
 
   const { kept, taken } = divided(progress.assigned, target.assignment)
+  if (isRevoking) return taken.size === 0 ? progress : { ...progress, assigned: kept, revoking: joined(progress.revoking, taken) }
   if (stillHolds(taken)) return { epoch: progress.epoch, state: 'unrevoked', assigned: kept, revoking: taken }
   const { assigned, isWhole } = granted(kept, target, isFree)
   return { epoch: target.epoch, state: isWhole ? 'stable' : 'unreleased', assigned, revoking: NO_HOLDING }
@@ -62,6 +66,13 @@ function divided(assigned: Holding, target: Assignment): { kept: Holding; taken:
     }
   }
   return { kept, taken }
+}
+
+/** Of two that have no partition in common. */
+function joined(left: Holding, right: Holding): Holding {
+  const all = new Map(left)
+  for (const [topic, partitions] of right) all.set(topic, new Map([...(all.get(topic) ?? []), ...partitions]))
+  return all
 }
 
 function granted(

@@ -421,3 +421,15 @@ test('every effect of a finished group is an answer: nothing waits for ever', ()
   assert.equal(m.code(b), 'GROUP_MEMBER_UNKNOWN')
   assert.equal(m.group.nextDeadlineMs(), Number.POSITIVE_INFINITY)
 })
+
+test('the topics of a member are read whatever version it names, also when it leaves out what the version added', () => {
+  const machine = new Machine()
+  // Version 1, the topic `t`, user data of no bytes, and no owned partitions, which version 1 has behind them.
+  machine.join('a', { protocols: [{ name: 'range', metadata: Buffer.from('000100000001000174' + '00000000', 'hex') }] })
+  machine.sync('a', { a: '' })
+  assert.equal(machine.group.state, 'Stable')
+  assert.deepEqual([...(machine.group.subscribedTopics() ?? [])], ['t'])
+  machine.again('a', { protocols: [{ name: 'range', metadata: Buffer.from('0001', 'hex') }] })
+  machine.sync('a', { a: '' })
+  assert.equal(machine.group.subscribedTopics(), null, 'nothing can be read there')
+})

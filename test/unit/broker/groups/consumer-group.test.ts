@@ -177,6 +177,28 @@ test('two assignments are at least an interval apart: members that come together
   await harness.coordinator.close()
 })
 
+test('what a member does not subscribe to any longer is taken from it at once, also before there may be a new assignment', async () => {
+  const harness = await GroupHarness.open({}, 1, { 'group.consumer.assignment.interval.ms': '15000' })
+  harness.metadata.addTopic('u', 1)
+  const a = new FakeConsumer(harness, 'a', { subscribedTopics: ['t', 'u'] })
+  await a.beat()
+  const both = a.owned
+  assert.equal(both.length, 2)
+  const less = await harness.beat('a', 1, { subscribedTopics: ['u'], owned: both })
+  assert.deepEqual([less.memberEpoch, less.assignment?.length], [1, 1])
+  const left = less.assignment ?? []
+  assert.equal(harness.metadata.image.topics.get('u')?.id, left[0]?.topicId)
+  const none = await harness.beat('a', 1, { subscribedTopics: ['new'], owned: both })
+  assert.deepEqual([none.memberEpoch, none.assignment], [1, []], 'it still has to give back the first, and now the second, too')
+  assert.deepEqual((await harness.beat('a', 1, { owned: left })).assignment, null, 'the second is not given back yet')
+  await harness.beat('a', 1, { owned: [] })
+  const [member] = (await harness.describeConsumer()).members
+  assert.deepEqual([member?.assigned, member?.epoch], [[], 1])
+  await harness.clock.advance(15_000)
+  assert.equal((await harness.beat('a', 1, { subscribedTopics: ['t'], owned: [] })).assignment?.[0]?.partitions.length, 4)
+  await harness.coordinator.close()
+})
+
 test('after a restart the first assignment waits for nothing, and an unchanged topic is no reason for one', async () => {
   const harness = await GroupHarness.open({}, 1, { 'group.consumer.assignment.interval.ms': '15000' })
   const [a, b] = ['a', 'b'].map((id) => new FakeConsumer(harness, id)) as [FakeConsumer, FakeConsumer]

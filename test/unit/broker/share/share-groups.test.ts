@@ -429,6 +429,18 @@ describe('members of a share group', () => {
     assert.deepEqual([after?.groupEpoch, after?.assignmentEpoch, b.memberEpoch], [3, 3, 3])
   })
 
+  it('get nothing more of a topic that they do not read any longer, also before there may be a new assignment', async () => {
+    const { broker } = await world({ [ASSIGNMENT_INTERVAL]: '1000' })
+    const beat = (memberEpoch: number, topicNames: readonly string[] | null) =>
+      broker.share.heartbeat(contextOf(), { group: GROUP, memberId: 'a', memberEpoch, rackId: null, topicNames })
+    const whole = (await beat(0, ['jobs'])).assignment
+    assert.equal(whole?.length, 1)
+    const left = await beat(1, ['other'])
+    assert.deepEqual([left.memberEpoch, left.assignment], [1, []])
+    assert.deepEqual((await beat(1, null)).assignment, null)
+    assert.deepEqual((await beat(1, ['jobs'])).assignment, whole, 'and have it back when they read it again')
+  })
+
   it('that are silent are out', async () => {
     const fake = await world()
     await fake.member('a')
