@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { consumerGroup } from '../../examples/consumer-group/consumer-group.ts'
+import { exactlyOnceCopy } from '../../examples/exactly-once-copy/exactly-once-copy.ts'
 import { quickStart } from '../../examples/quick-start/quick-start.ts'
 import { requestReply } from '../../examples/request-reply/request-reply.ts'
 import { startTestBroker } from '../../src/testing/index.ts'
@@ -47,5 +48,19 @@ test('example: consumer group', async () => {
     'ada left orders:0 orders:1 orders:2 orders:3',
     'group billing is empty with 0 members',
     '8 orders billed',
+  ])
+})
+
+test('example: exactly-once copy', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  assert.deepEqual(await printed((print) => exactlyOnceCopy(client, print)), [
+    'copied lamp',
+    'the program died with rope',
+    'copied rope',
+    'copied moon',
+    'bill for lamp',
+    'bill for rope',
+    'bill for moon',
   ])
 })

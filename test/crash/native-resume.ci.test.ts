@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { connect } from '../../src/client/index.ts'
+import { SeededRandom } from '../../src/core/random.ts'
+import { BrokerProcess } from '../support/broker-process.ts'
+import { byLane, seedOr } from '../support/lane.ts'
+
+const KILLS = byLane({ quick: 2, ci: 4, full: 30 })
+const PARTITIONS = 4
+/** Between two kills, at most. */
+const PAUSE_MS = 400
+
+test('kill -9 between append and acknowledgement: a producer goes on, nothing twice, nothing lost, in order', async () => {
+  const random = new SeededRandom(seedOr(1))
+  await using broker = await BrokerProcess.start()
+  const client = await connect({ address: broker.address })
+  await client.admin.createTopic('t', { partitions: PARTITIONS, config: { 'segment.bytes': '100000' } })
+  const producer = client.producer({ batchBytes: 2000 })
+  const acked: { partition: number; offset: number }[][] = Array.from({ length: PARTITIONS }, () => [])
+  const sends: Promise<void>[] = []
+  let number = 0
+  let isOver = false
+  const write = async (): Promise<void> => {
+    while (!isOver) {
+      const partition = number % PARTITIONS
+      const value = `${Math.floor(number++ / PARTITIONS)}`
+      sends.push(producer.send('t', { partition, value }).then((ack) => void acked[partition]?.push(ack)))
+      if (number % 50 === 0) await pause(2)
+    }
+  }
+  const writing = write()
+  for (let kills = 0; kills < KILLS; kills++) {
+    await pause(random.below(PAUSE_MS))
+    await broker.kill()
+    await broker.start()
+  }
+  await pause(PAUSE_MS)
+  isOver = true
+  await writing
+  await Promise.all(sends)
+  await producer.close()
+  assert.ok(number > 1000, `${number} records`)
+  for (let partition = 0; partition < PARTITIONS; partition++) {
+    const values: string[] = []
+    const offsets: number[] = []
+    for await (const record of client.reader({ topic: 't', partitions: [partition] })) {
+      values.push(record.value?.toString() ?? '')
+      offsets.push(record.offset)
+    }
+    // As many as were sent, in the order in which they were sent, each where its acknowledgement said.
+    assert.deepEqual(
+      values,
+      acked[partition]?.map((_, index) => `${index}`),
+    )
+    assert.deepEqual(
+      offsets,
+      acked[partition]?.map(({ offset }) => offset),
+    )
+  }
+  await client.close()
+})
