@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { assignedPartitionsOf, encodeAssignment } from '../../src/broker/groups/classic-subscription.ts'
+import { assignedPartitionsOf, encodeAssignment, subscriptionOf } from '../../src/broker/groups/classic-subscription.ts'
 import { DEFAULT_GROUP_OPTIONS } from '../../src/broker/groups/group-options.ts'
 import type { ConsumerHeartbeatAnswer, JoinedGroup, SyncedGroup } from '../../src/broker/ports.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
@@ -24,9 +24,13 @@ abstract class Client {
   isDead = false
   isFrozen = false
 
-  constructor(world: MixedGroups, name: string) {
+  /** The one of a static member: a later process of the same takes its place. */
+  readonly instanceId: string | null
+
+  constructor(world: MixedGroups, name: string, instanceId: string | null) {
     this.world = world
     this.name = name
+    this.instanceId = instanceId
     this.connection = new FakeConnection(name)
   }
 
@@ -53,10 +57,14 @@ class ModernClient extends Client {
   /** What it was told last; what it has beyond that it gives back with its next step, not before. */
   #assigned: readonly number[] = []
   #beat: Watched<ConsumerHeartbeatAnswer> | null = null
+  readonly #subscription: { readonly subscribedTopics: string[] | null; readonly subscribedRegex: string | null }
 
-  constructor(world: MixedGroups, name: string) {
-    super(world, name)
+  constructor(world: MixedGroups, name: string, instanceId: string | null, usesExpression: boolean) {
+    super(world, name, instanceId)
     this.memberId = name
+    this.#subscription = usesExpression
+      ? { subscribedTopics: null, subscribedRegex: '[t]' }
+      : { subscribedTopics: ['t'], subscribedRegex: null }
   }
 
   get isIn(): boolean {
@@ -69,7 +77,8 @@ class ModernClient extends Client {
     if (isJoin) this.#assigned = []
     this.own(this.#assigned, this.heardAtMs)
     const owned = [{ topicId: this.world.topicId, partitions: [...this.owned.keys()] }]
-    const request = isJoin ? { rebalanceTimeoutMs: REBALANCE_MS } : { owned }
+    const { instanceId } = this
+    const request = isJoin ? { instanceId, rebalanceTimeoutMs: REBALANCE_MS, ...this.#subscription } : { instanceId, owned }
     const sentAtMs = this.world.nowMs
     const beat = new Watched(this.world.harness.beat(this.memberId, this.epoch, request))
     this.#beat = beat
@@ -91,6 +100,8 @@ class ModernClient extends Client {
     this.#beat = null
     const code = error instanceof MoonMQError ? error.code : String(error)
     if (code === 'COORDINATOR_NOT_AVAILABLE' || code === 'COORDINATOR_LOADING') return
+    // The former process of a static member did not say that it goes: its session has to end first.
+    if (code === 'UNRELEASED_INSTANCE_ID') return
     this.world.noted(() => assert.ok(['FENCED_MEMBER_EPOCH', 'GROUP_MEMBER_UNKNOWN', 'GROUP_MISSING', 'GROUP_KIND'].includes(code), code))
     this.epoch = 0
     this.owned = new Map()
@@ -101,16 +112,32 @@ class ModernClient extends Client {
   }
 
   async leave(): Promise<void> {
-    await this.world.harness.beat(this.memberId, -1).catch(() => {})
+    await this.world.harness.beat(this.memberId, this.instanceId === null ? -1 : -2, { instanceId: this.instanceId }).catch(() => {})
   }
 }
 
-/** A consumer of the classic protocol that gives everything back before it joins again. */
+/** What a member may keep while it joins again: it is still one of the group. */
+const STILL_A_MEMBER = new Set(['REBALANCE_IN_PROGRESS', 'MEMBER_ID_REQUIRED', 'ABORTED'])
+
+/**
+ * A consumer of the classic protocol. An eager one gives everything back before it joins again; a cooperative one goes on with what it has, says so, and
+ * gives back what it is not given again, after which it joins once more.
+ */
 class ClassicClient extends Client {
   readonly isModern = false
   memberId = ''
   epoch = -1
   #phase: 'out' | 'joining' | 'syncing' | 'in' = 'out'
+  readonly #protocol: 'range' | 'cooperative-sticky'
+
+  constructor(world: MixedGroups, name: string, instanceId: string | null, isCooperative: boolean) {
+    super(world, name, instanceId)
+    this.#protocol = isCooperative ? 'cooperative-sticky' : 'range'
+  }
+
+  get #isCooperative(): boolean {
+    return this.#protocol === 'cooperative-sticky'
+  }
 
   get isIn(): boolean {
     return this.#phase === 'in'
@@ -122,18 +149,19 @@ class ClassicClient extends Client {
   }
 
   #join(): void {
-    this.owned = new Map()
+    if (!this.#isCooperative) this.owned = new Map()
     this.#phase = 'joining'
     const sentAtMs = this.world.nowMs
     const join = this.world.harness.join(this.connection, {
       memberId: this.memberId,
+      instanceId: this.instanceId,
       requireKnownMemberId: true,
       sessionTimeoutMs: SESSION_MS,
       rebalanceTimeoutMs: REBALANCE_MS,
-      protocols: [{ name: 'range', metadata: subscriptionBytes(['t']) }],
+      protocols: [{ name: this.#protocol, metadata: subscriptionBytes(['t'], [...this.owned.keys()]) }],
     })
     join.onValue = (joined) => this.world.noted(() => this.#joined(joined, sentAtMs))
-    join.onError = () => this.#back()
+    join.onError = (error) => this.#refused(error instanceof MoonMQError ? error.code : String(error))
   }
 
   #joined(joined: JoinedGroup, sentAtMs: number): void {
@@ -152,9 +180,8 @@ class ClassicClient extends Client {
 
   #sync(joined: JoinedGroup): void {
     this.#phase = 'syncing'
-    const plan = joined.members.map(({ memberId }) => ({ memberId, partitions: [] as number[] }))
-    for (let partition = 0; partition < PARTITIONS && plan.length > 0; partition++)
-      plan[partition % plan.length]?.partitions.push(partition)
+    // A leader that came back under another id is told that what is assigned stays.
+    const plan = joined.skipAssignment ? [] : planOf(joined.members)
     const sentAtMs = this.world.nowMs
     const generation = this.epoch
     const sync = new Watched(
@@ -162,9 +189,9 @@ class ClassicClient extends Client {
         group: 'g',
         generation,
         memberId: this.memberId,
-        instanceId: null,
+        instanceId: this.instanceId,
         protocolType: 'consumer',
-        protocol: 'range',
+        protocol: this.#protocol,
         assignments: new Map(plan.map(({ memberId, partitions }) => [memberId, encodeAssignment(3, [{ topic: 't', partitions }])])),
       }),
     )
@@ -176,16 +203,17 @@ class ClassicClient extends Client {
     if (this.isDead || this.#phase !== 'syncing') return
     this.#phase = 'in'
     this.heardAtMs = sentAtMs
-    this.own(
-      (assignedPartitionsOf(synced.assignment) ?? []).flatMap(({ partitions }) => [...partitions]),
-      sentAtMs,
-    )
+    const assigned = (assignedPartitionsOf(synced.assignment) ?? []).flatMap(({ partitions }) => [...partitions])
+    const gaveBack = [...this.owned.keys()].some((partition) => !assigned.includes(partition))
+    this.own(assigned, sentAtMs)
+    // What it has given back is there for others when it joins once more.
+    if (gaveBack) this.#phase = 'out'
   }
 
   #heartbeat(): void {
     const sentAtMs = this.world.nowMs
     const { memberId, epoch } = this
-    void this.world.harness.heartbeat(memberId, epoch).then((code) => {
+    void this.world.harness.heartbeat(memberId, epoch, this.instanceId).then((code) => {
       if (this.isDead || this.epoch !== epoch || this.#phase !== 'in') return
       if (code === null) this.heardAtMs = sentAtMs
       else this.#refused(code)
@@ -195,12 +223,8 @@ class ClassicClient extends Client {
   #refused(code: string): void {
     if (code === 'GROUP_MEMBER_UNKNOWN') this.memberId = ''
     if (this.#phase === 'in' && code.startsWith('COORDINATOR_')) return
-    this.#back()
-  }
-
-  #back(): void {
     this.#phase = 'out'
-    this.owned = new Map()
+    if (!this.#isCooperative || !(STILL_A_MEMBER.has(code) || code.startsWith('COORDINATOR_'))) this.owned = new Map()
   }
 
   reconnect(): void {
@@ -209,9 +233,27 @@ class ClassicClient extends Client {
   }
 
   async leave(): Promise<void> {
+    // Static members go without a word: they are expected back.
+    if (this.instanceId !== null) return
     const members = [{ memberId: this.memberId, instanceId: null }]
     await this.world.harness.coordinator.leave(this.connection.context, { group: 'g', members }).catch(() => {})
   }
+}
+
+/** Partitions in turn; what another says that it has goes to nobody until it was given back. */
+function planOf(members: JoinedGroup['members']): { memberId: string; partitions: number[] }[] {
+  const owners = new Map<number, string[]>()
+  for (const { memberId, metadata } of members) {
+    for (const { partitions } of subscriptionOf(metadata)?.ownedPartitions ?? []) {
+      for (const partition of partitions) owners.set(partition, [...(owners.get(partition) ?? []), memberId])
+    }
+  }
+  const plan = members.map(({ memberId }) => ({ memberId, partitions: [] as number[] }))
+  for (let partition = 0; partition < PARTITIONS && plan.length > 0; partition++) {
+    const to = plan[partition % plan.length]
+    if (to !== undefined && (owners.get(partition) ?? []).every((owner) => owner === to.memberId)) to.partitions.push(partition)
+  }
+  return plan
 }
 
 /**
@@ -231,9 +273,13 @@ export class MixedGroups {
   #offset = 0
   #finding: unknown = null
 
+  /** Members that speak the classic protocol have one assignor in common. */
+  readonly #isCooperative: boolean
+
   private constructor(harness: GroupHarness, random: SeededRandom) {
     this.harness = harness
     this.#random = random
+    this.#isCooperative = random.below(2) === 0
     this.topicId = harness.metadata.image.topics.get('t')?.id ?? ''
   }
 
@@ -292,7 +338,7 @@ export class MixedGroups {
     const granted = client.owned.get(partition) ?? 0
     const isGivenOn = this.#clients.some((other) => (other.owned.get(partition) ?? 0) > granted)
     const offset = ++this.#offset
-    const by = { memberId: client.memberId, generation: client.epoch }
+    const by = { memberId: client.memberId, generation: client.epoch, instanceId: client.instanceId }
     const work = this.harness.commit(offset, by, partition).then((refusal) => {
       if (refusal !== null) return
       this.noted(() => assert.ok(!isGivenOn, `a commit of ${client.name} was taken, although partition ${partition} is another's`))
@@ -334,16 +380,27 @@ export class MixedGroups {
   #start(): void {
     if (this.#living().length >= 4) return
     const name = `c${this.#clients.length}`
-    const client = this.#random.below(2) === 0 ? new ModernClient(this, name) : new ClassicClient(this, name)
-    this.#clients.push(client)
+    const instanceId = this.#random.below(3) === 0 ? `i${this.#random.below(2)}` : null
+    // Two living processes with one instance id would fence each other for ever.
+    if (instanceId !== null) for (const client of this.#living()) if (client.instanceId === instanceId) this.#end(client)
+    const isModern = this.#random.below(2) === 0
+    this.#clients.push(
+      isModern
+        ? new ModernClient(this, name, instanceId, this.#random.below(2) === 0)
+        : new ClassicClient(this, name, instanceId, this.#isCooperative),
+    )
+  }
+
+  /** The process is gone, without a word. */
+  #end(client: Client): void {
+    client.isDead = true
+    client.owned = new Map()
+    client.connection.drop()
   }
 
   #kill(): void {
     const client = this.#any(() => true)
-    if (client === undefined) return
-    client.isDead = true
-    client.owned = new Map()
-    client.connection.drop()
+    if (client !== undefined) this.#end(client)
   }
 
   #freezeOrThaw(): void {
