@@ -22,8 +22,8 @@ const USAGE = `usage: npm run bench -- [storage [PART] | broker | batching | col
   --reps N         rounds; medians are shown (default 3)
   --seconds N      length of each timed run (default 8)
 
-The load clients are C programs of the folder MOONMQ_PEERS (default ../shared/bench). gcc and librdkafka-dev build them;
---kafka needs Java 17 and Maven as well. Load goes to 127.0.0.1 only.`
+The load clients are C programs of the folder MOONMQ_PEERS (default ../shared/bench). gcc and librdkafka-dev build them; --kafka, transactions, copies
+and groups need Java 17 as well, and Maven the first time. Load goes to 127.0.0.1 only.`
 
 /** Benchmarks that are programs of their own and need no load clients, with their arguments. */
 const PROGRAMS: Record<string, (seconds: string, rounds: string, parts: readonly string[]) => string[]> = {

@@ -11,13 +11,24 @@ export interface LoadClients {
   kraw(args: readonly string[], limitSeconds: number): Promise<LoadResult>
   /** librdkafka. */
   kload(args: readonly string[], limitSeconds: number): Promise<LoadResult>
+  /** Kafka's Java client: transactions and groups. Needs the libraries that `--kafka` brings along. */
+  java(args: readonly string[], limitSeconds: number): Promise<LoadResult>
 }
+
+/** Java compiles it as it starts. */
+const JAVA_LOAD = 'bench/end-to-end/GroupLoad.java'
 
 /** Builds what is missing or older than its source. */
 export function prepareLoadClients(peers: string, tools: string): LoadClients {
   const kraw = build(peers, tools, 'kraw', [])
   const kload = build(peers, tools, 'kload', ['-pthread', '-lrdkafka', '-lm'])
-  return { kraw: (args, limit) => run(kraw, args, limit), kload: (args, limit) => run(kload, args, limit) }
+  const libraries = join(tools, 'kafka', 'libs', '*')
+  const java = ['-Xmx512m', '-Dslf4j.internal.verbosity=ERROR', '-cp', libraries, JAVA_LOAD]
+  return {
+    kraw: (args, limit) => run(kraw, args, limit),
+    kload: (args, limit) => run(kload, args, limit),
+    java: (args, limit) => run('java', [...java, ...args], limit),
+  }
 }
 
 function build(peers: string, tools: string, name: string, libraries: string[]): string {

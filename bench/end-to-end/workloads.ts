@@ -31,6 +31,8 @@ interface Workload {
 const PARTITIONS = 4
 const RECORD_BYTES = 1024
 const CONSUMED_RECORDS = 600_000
+const COPIED_RECORDS = 30_000
+const SHARED_RECORDS = 50_000
 
 /** What is measured. Each run gets a fresh topic of four partitions. */
 export const WORKLOADS: Readonly<Record<string, Workload>> = {
@@ -121,6 +123,36 @@ export const WORKLOADS: Readonly<Record<string, Workload>> = {
       return number(await r.clients.kload(args, r.seconds + 60), 'p50_ms')
     },
   },
+  transactions: {
+    unit: 'transactions/s, 100 records of 1 KiB each, Java client, one producer',
+    higherIsBetter: true,
+    run: async (r) => number(await java(r, 'transactions'), 'transactions_s'),
+  },
+  'exactly-once-copy': {
+    unit: 'records/s, 1 KiB, Java client: read committed, write and commit in one transaction a poll',
+    higherIsBetter: true,
+    run: async (r) => number(await java(r, 'copy', `${COPIED_RECORDS}`), 'records_s'),
+  },
+  'group-join': {
+    unit: 'ms until 10 members that start together share 40 partitions, Java client, classic protocol',
+    higherIsBetter: false,
+    run: async (r) => number(await java(r, 'join', 'classic'), 'stable_ms'),
+  },
+  'group-join-848': {
+    unit: 'ms, the same with the consumer protocol (KIP-848)',
+    higherIsBetter: false,
+    run: async (r) => number(await java(r, 'join', 'consumer'), 'stable_ms'),
+  },
+  'group-commits': {
+    unit: 'commits/s, 10 members with 4 partitions each, every commit awaited, Java client',
+    higherIsBetter: true,
+    run: async (r) => number(await java(r, 'commits', 'classic'), 'commits_s'),
+  },
+  share: {
+    unit: 'records/s, 1 KiB, a share group of two members, Java client',
+    higherIsBetter: true,
+    run: async (r) => number(await java(r, 'share', `${SHARED_RECORDS}`), 'records_s'),
+  },
   'first-ack': { unit: 'ms, process start to first acknowledged record', higherIsBetter: false, run: async () => Number.NaN },
   'idle-rss': { unit: 'MB, resident memory three seconds after start', higherIsBetter: false, run: async () => Number.NaN },
 }
@@ -162,6 +194,10 @@ function raw(r: Run, args: readonly string[]): Promise<LoadResult> {
     ['sync', host, port, r.topic, `${PARTITIONS}`, '-s', `${RECORD_BYTES}`, '-S', `${r.seconds}`, '-p', `${r.pid}`, ...args],
     r.seconds + 60,
   )
+}
+
+function java(r: Run, what: string, ...args: string[]): Promise<LoadResult> {
+  return r.clients.java([what, r.address, r.topic, `${r.seconds}`, ...args], r.seconds + 120)
 }
 
 function number(result: LoadResult, field: string): number {
