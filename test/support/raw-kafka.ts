@@ -19,25 +19,27 @@ export interface RawRecord {
 /** One connection of the Kafka protocol without any cleverness: a request, its answer or an error, nothing tried again. */
 export class RawKafka implements Disposable {
   readonly #socket: Socket
+  readonly #clientId: string
   readonly #waiting = new Map<number, Deferred<Buffer>>()
   #parts: Buffer[] = []
   #partsBytes = 0
   #nextId = 1
   #ended: Error | null = null
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, clientId: string) {
     this.#socket = socket
+    this.#clientId = clientId
     socket.on('data', (bytes: Buffer) => this.#take(bytes))
     socket.on('error', (error) => this.#end(error))
     socket.on('close', () => this.#end(new Error('the connection was closed')))
   }
 
-  static async connect(address: string): Promise<RawKafka> {
+  static async connect(address: string, clientId = 'test'): Promise<RawKafka> {
     const [host = '', port = ''] = address.split(':')
     const socket = connect(Number(port), host)
     await once(socket, 'connect')
     socket.setNoDelay(true)
-    return new RawKafka(socket)
+    return new RawKafka(socket, clientId)
   }
 
   async request<N extends ApiName>(name: N, version: number, body: Input<Requests[N]>): Promise<Responses[N]> {
@@ -45,7 +47,7 @@ export class RawKafka implements Disposable {
     const correlationId = this.#nextId++
     const answer = deferred<Buffer>()
     this.#waiting.set(correlationId, answer)
-    this.#socket.write(requestFrame(name, version, body, { correlationId }))
+    this.#socket.write(requestFrame(name, version, body, { correlationId, clientId: this.#clientId }))
     return readResponse(name, version, await answer.promise).body
   }
 

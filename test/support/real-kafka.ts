@@ -26,12 +26,12 @@ export class RealKafka implements AsyncDisposable {
     this.#port = port
   }
 
-  /** A new node in an empty folder; not started. */
-  static async format(folder: string, libraries: string): Promise<RealKafka> {
+  /** A new node in an empty folder, with `more` settings; not started. */
+  static async format(folder: string, libraries: string, more: Readonly<Record<string, string>> = {}): Promise<RealKafka> {
     const [port, controller] = [await freePort(), await freePort()]
     mkdirSync(folder, { recursive: true })
     const kafka = new RealKafka(folder, libraries, port)
-    writeFileSync(join(folder, 'server.properties'), settings(kafka.logs, port, controller))
+    writeFileSync(join(folder, 'server.properties'), settings(kafka.logs, port, controller, more))
     const args = ['format', '-t', 'MkU3OEVBNTcwNTJENDM2Qk', '-c', join(folder, 'server.properties')]
     await javaTool(libraries, 'kafka.tools.StorageTool', args)
     return kafka
@@ -86,7 +86,7 @@ export class RealKafka implements AsyncDisposable {
   }
 }
 
-function settings(logs: string, port: number, controller: number): string {
+function settings(logs: string, port: number, controller: number, more: Readonly<Record<string, string>>): string {
   return [
     'process.roles=broker,controller',
     'node.id=1',
@@ -106,6 +106,7 @@ function settings(logs: string, port: number, controller: number): string {
     'group.initial.rebalance.delay.ms=0',
     'auto.create.topics.enable=false',
     'log.cleaner.backoff.ms=300',
+    ...Object.entries(more).map(([name, value]) => `${name}=${value}`),
     '',
   ].join('\n')
 }

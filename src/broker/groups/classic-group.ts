@@ -1,7 +1,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { groupKey, groupValue } from '../offsets/offset-records.ts'
 import { ClassicMember, NO_TICKET } from './classic-members.ts'
-import { ClassicRebalance } from './classic-rebalance.ts'
+import { ClassicRebalance, CONSUMER_PROTOCOL } from './classic-rebalance.ts'
 import { assignedPartitionsOf, subscribedTopicsOf } from './classic-subscription.ts'
 import {
   type ClassicOptions,
@@ -16,8 +16,7 @@ import type { CommitClaim, GroupEffect, GroupMachine, MemberView, StoredPair } f
 
 const NEVER = Number.POSITIVE_INFINITY
 const NOTHING = Buffer.alloc(0)
-/** The embedded protocol of consumers; the subscriptions of others cannot be read. */
-const CONSUMER_PROTOCOL = 'consumer'
+const NO_TOPICS: ReadonlySet<string> = new Set()
 
 /**
  * One group of Kafka's classic protocol: members agree on a generation at a join barrier, the leader computes the assignments,
@@ -46,13 +45,17 @@ export class ClassicGroup implements GroupMachine {
     const restored = new ClassicGroup(group, options)
     restored.#core.generation = snapshot.generation
     restored.#core.protocolType = snapshot.protocolType
-    if (snapshot.members.length === 0) return restored
+    if (snapshot.members.length === 0) {
+      restored.#core.readSubscribed()
+      return restored
+    }
     restored.#core.protocol = snapshot.protocol
     for (const stored of snapshot.members) {
       const member = ClassicMember.restore(stored, snapshot)
       member.arm(nowMs)
       restored.#core.members.add(member)
     }
+    restored.#core.readSubscribed()
     const known = snapshot.leader !== null && restored.#core.members.get(snapshot.leader) !== undefined
     restored.#core.leader = known ? snapshot.leader : (restored.#core.members.first()?.memberId ?? null)
     restored.#core.state = snapshot.members.some((member) => member.assignment.length > 0) ? 'Stable' : 'CompletingRebalance'
@@ -74,6 +77,7 @@ export class ClassicGroup implements GroupMachine {
     }
     adopted.#core.protocol = adopted.#core.members.electProtocol()
     adopted.#core.leader = adopted.#core.members.first()?.memberId ?? null
+    adopted.#core.readSubscribed()
     return adopted
   }
 
@@ -157,17 +161,9 @@ export class ClassicGroup implements GroupMachine {
     return [{ key: groupKey(this.group), value: groupValue({ snapshot, stateChangedAtMs }) }]
   }
 
-  /** While a group rebalances nothing of it may go; nor when the subscriptions of a stable one cannot be read. */
+  /** Of the generation that was agreed on last. Null: there was none yet, or its subscriptions cannot be read. */
   subscribedTopics(): ReadonlySet<string> | null {
-    if (this.#core.state === 'Empty') return new Set()
-    if (this.#core.state !== 'Stable' || this.#core.protocolType !== CONSUMER_PROTOCOL) return null
-    const topics = new Set<string>()
-    for (const member of this.#core.members.all()) {
-      const subscribed = subscribedTopicsOf(member.metadata(this.#core.protocol))
-      if (subscribed === null) return null
-      for (const topic of subscribed) topics.add(topic)
-    }
-    return topics
+    return this.#core.state === 'Empty' ? NO_TOPICS : this.#core.subscribed
   }
 
   // ---- join ---------------------------------------------------------------------------------------------------------------
@@ -183,8 +179,9 @@ export class ClassicGroup implements GroupMachine {
 
   #refusal(join: MemberJoin): MoonMQError | null {
     const self = join.instanceId === null ? this.#core.members.get(join.memberId) : this.#core.members.ofInstance(join.instanceId)
-    const others = this.#core.members.size - (self === undefined ? 0 : 1)
-    const shared = others === 0 || (join.protocolType === this.#core.protocolType && this.#core.members.shareProtocol(join.protocols, self))
+    // As in Kafka also against what it joined with before: who wants another protocol comes as another member.
+    const isFirst = this.#core.members.size === 0
+    const shared = isFirst || (join.protocolType === this.#core.protocolType && this.#core.members.shareProtocol(join.protocols))
     if (join.protocolType === '' || join.protocols.length === 0 || !shared) {
       return new MoonMQError('INCONSISTENT_GROUP_PROTOCOL', { group: this.group })
     }

@@ -152,12 +152,9 @@ export class MemberTable {
     for (const each of order) this.#members.set(each.memberId, each)
   }
 
-  /** Whether some protocol of the list is known to every member but `except`. */
-  shareProtocol(protocols: readonly GroupProtocol[], except: ClassicMember | undefined): boolean {
-    return protocols.some(({ name }) => {
-      for (const member of this.#members.values()) if (member !== except && !member.supports(name)) return false
-      return true
-    })
+  /** Whether some protocol of the list is known to every member. */
+  shareProtocol(protocols: readonly GroupProtocol[]): boolean {
+    return protocols.some(({ name }) => this.#allSupport(name))
   }
 
   /** Each member votes for the first of its protocols that all know. Ties go to the one that was voted for first. */

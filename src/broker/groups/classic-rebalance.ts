@@ -1,13 +1,17 @@
 import { MoonMQError } from '../../core/errors.ts'
 import type { JoinedGroup, SyncedGroup } from '../ports.ts'
 import { type ClassicMember, MemberTable, NO_TICKET } from './classic-members.ts'
+import { subscribedTopicsOf } from './classic-subscription.ts'
 import { type ClassicOptions, type ClassicState, joinRefused } from './classic-types.ts'
 import { JoinBarrier } from './join-barrier.ts'
 import type { GroupEffect } from './machine.ts'
 
 const NEVER = Number.POSITIVE_INFINITY
 const NOTHING = Buffer.alloc(0)
+const NO_TOPICS: ReadonlySet<string> = new Set()
 const MAX_GENERATION = 0x7fffffff
+/** The embedded protocol of consumers; the subscriptions of others cannot be read. */
+export const CONSUMER_PROTOCOL = 'consumer'
 
 /**
  * Where a classic group stands between its two barriers, and how it goes from one to the other. What may be asked of it, and by whom, is
@@ -26,6 +30,8 @@ export class ClassicRebalance {
   protocolType = ''
   protocol: string | null = null
   leader: string | null = null
+  /** Topics of the generation that was agreed on last. Null: there was none yet, or its subscriptions cannot be read. */
+  subscribed: ReadonlySet<string> | null = null
   syncDeadlineMs = NEVER
 
   constructor(group: string, options: ClassicOptions) {
@@ -40,7 +46,7 @@ export class ClassicRebalance {
     this.syncDeadlineMs = NEVER
     const delayMs = this.options.initialRebalanceDelayMs
     const timeoutMs = this.members.maxRebalanceTimeoutMs()
-    if (this.state === 'Empty' && delayMs > 0) this.barrier.openForCompany(nowMs, timeoutMs, delayMs)
+    if (this.state === 'Empty') this.barrier.openForCompany(nowMs, timeoutMs, delayMs)
     else this.barrier.open(nowMs, timeoutMs)
     this.transition('PreparingRebalance', reason)
   }
@@ -57,7 +63,8 @@ export class ClassicRebalance {
 
   tryCompleteJoin(nowMs: number): void {
     if (this.state !== 'PreparingRebalance' || this.barrier.waitsForCompany) return
-    if (this.members.allJoined() && this.pending.size === 0) this.completeJoin(nowMs)
+    // In the first rebalance of an empty group nobody waits for one that was only given an id.
+    if (this.members.allJoined() && (this.pending.size === 0 || this.barrier.isInitial)) this.completeJoin(nowMs)
   }
 
   completeJoin(nowMs: number): void {
@@ -74,11 +81,13 @@ export class ClassicRebalance {
     if (this.members.size === 0) {
       this.protocol = null
       this.leader = null
+      this.readSubscribed()
       this.transition('Empty', 'the last member is gone')
       this.effects.push({ kind: 'store' })
       return
     }
     this.protocol = this.members.electProtocol()
+    this.readSubscribed()
     for (const member of this.members.all()) member.assignment = NOTHING
     this.transition('CompletingRebalance', `${this.members.size} members joined`)
     this.effects.push({ kind: 'store' })
@@ -91,6 +100,23 @@ export class ClassicRebalance {
       member.idKnown = true
       this.reply(ticket, this.joined(member))
     }
+  }
+
+  /** Of the members and the protocol that there are now. */
+  readSubscribed(): void {
+    this.subscribed = this.#subscriptions()
+  }
+
+  #subscriptions(): ReadonlySet<string> | null {
+    if (this.members.size === 0) return NO_TOPICS
+    if (this.protocolType !== CONSUMER_PROTOCOL) return null
+    const topics = new Set<string>()
+    for (const member of this.members.all()) {
+      const subscribed = subscribedTopicsOf(member.metadata(this.protocol))
+      if (subscribed === null) return null
+      for (const topic of subscribed) topics.add(topic)
+    }
+    return topics
   }
 
   /** The leader must be one that joined. False when nobody did: only static members that are away are left. */

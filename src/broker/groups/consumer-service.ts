@@ -101,7 +101,7 @@ export class ConsumerService {
 }
 
 function describeConsumer({ group, core }: ConsumerGroup, image: MetadataImage): ConsumerGroupDescription {
-  const { state, epoch, assignmentEpoch, assignor, members } = core
+  const { state, epoch, assignmentEpoch, members } = core
   const described = (member: ConsumerMember) => ({
     memberId: member.memberId,
     instanceId: member.instanceId,
@@ -111,11 +111,18 @@ function describeConsumer({ group, core }: ConsumerGroup, image: MetadataImage):
     clientHost: member.clientHost,
     subscribedTopics: member.subscribedTopics,
     subscribedRegex: member.subscribedRegex,
-    assigned: named(member.assigned, image),
+    assigned: named(heldBy(member), image),
     target: named(members.target(member.memberId), image),
     isClassic: member.classic !== null,
   })
-  return { error: null, group, state, epoch, assignmentEpoch, assignor, members: [...members.all()].map(described) }
+  return { error: null, group, state, epoch, assignmentEpoch, assignor: core.elected(), members: [...members.all()].map(described) }
+}
+
+/** What a member may still read from: also what it was told to let go of. */
+function heldBy({ assigned, revoking }: ConsumerMember): ReadonlyMap<Uuid, ReadonlySet<number>> {
+  const held = new Map([...assigned].map(([topic, partitions]) => [topic, new Set(partitions.keys())]))
+  for (const [topic, partitions] of revoking) held.set(topic, new Set([...(held.get(topic) ?? []), ...partitions.keys()]))
+  return held
 }
 
 /** Topics that are gone are left out: nobody can say what they were called. */

@@ -10,7 +10,7 @@ import { NativeGroup } from './native/native-group.ts'
 
 const NOTHING = Buffer.alloc(0)
 
-/** Protocol, subscriptions and assignments are told of a stable group only: in any other state they are not one generation's. */
+/** Protocol and subscriptions are told of a stable group only: in any other state they are not one generation's. */
 export function describeGroup(group: GroupMachine, image: MetadataImage): GroupDescription {
   if (group instanceof NativeGroup) return describeNative(group, image)
   if (!(group instanceof ClassicGroup))
@@ -28,7 +28,7 @@ export function describeGroup(group: GroupMachine, image: MetadataImage): GroupD
       clientId: member.clientId,
       clientHost: member.clientHost,
       metadata: stable ? member.metadata(group.protocol) : NOTHING,
-      assignment: stable ? member.assignment : NOTHING,
+      assignment: member.assignment,
     })),
   }
 }

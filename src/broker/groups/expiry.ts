@@ -3,7 +3,8 @@ import type { GroupMachine } from './machine.ts'
 
 /**
  * The offsets of a group that have outlived `retentionMs` (KIP-211). Without members, the time counts from when the last one left; for
- * commits without membership, from the commit. While somebody subscribes to a topic its offsets stay, however old they are.
+ * commits without membership, from the commit. While somebody subscribes to a topic its offsets stay, however old they are; and while a
+ * classic group rebalances all of them.
  */
 export function expiredOffsets(
   machine: GroupMachine,
@@ -12,6 +13,7 @@ export function expiredOffsets(
   nowMs: number,
   retentionMs: number,
 ): OffsetEntry[] {
+  if (machine.state === 'PreparingRebalance' || machine.state === 'CompletingRebalance') return []
   const subscribed = machine.subscribedTopics()
   if (subscribed === null) return []
   const emptySinceMs = machine.state === 'Empty' && machine.protocolType !== '' ? stateChangedAtMs : 0

@@ -66,6 +66,9 @@ export class GroupOffsets {
   }
 
   async #commitPart({ protocol }: RequestContext, request: CommitOffsets): Promise<Outcomes> {
+    // What is not there is said before anybody asks who commits, as in Kafka.
+    const missing = request.offsets.map((each) => this.#missing(each))
+    if (missing.length > 0 && missing.every((each) => each !== null)) return missing
     try {
       const shard = await this.#table.writable(request.group, true)
       const entry = this.#committer(shard, request, protocol === 'native')
@@ -73,8 +76,15 @@ export class GroupOffsets {
       if (request.durable) await shard.whenDurable(entry)
       return outcomes
     } catch (error) {
-      return this.#refused(request, error)
+      const refused = this.#refused(request, error)
+      return missing.map((each, at) => each ?? refused[at] ?? null)
     }
+  }
+
+  #missing({ topic, partition }: TopicPartition): MoonMQError | null {
+    const image = this.#image().topics.get(topic)
+    if (image === undefined) return new MoonMQError('TOPIC_MISSING', { topic })
+    return image.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null
   }
 
   /**
@@ -133,7 +143,7 @@ export class GroupOffsets {
       return this.#table.create(shard, group)
     }
     // A producer that says nothing of membership is fenced by its own epoch alone.
-    if (transactional && generation < 0 && memberId === '' && instanceId === null) return entry
+    if (transactional && generation === -1 && memberId === '' && instanceId === null) return entry
     const claim = { memberId, instanceId, epoch: generation, offsets, understandsEpochs, isNative }
     const refusal = entry.machine.refuseCommit(claim, this.#clock.monotonicMs())
     // What a member has read before a rebalance, its transaction may still commit.
@@ -150,8 +160,7 @@ export class GroupOffsets {
     const accepted: { topic: string; partition: number; value: StoredOffset }[] = []
     const outcomes = request.offsets.map(({ topic, partition, value, attempts }) => {
       const image = this.#image().topics.get(topic)
-      if (image === undefined) return new MoonMQError('TOPIC_MISSING', { topic })
-      if (image.partitions[partition] === undefined) return new MoonMQError('PARTITION_MISSING', { topic, partition })
+      if (image?.partitions[partition] === undefined) return this.#missing({ topic, partition })
       const size = Buffer.byteLength(value.metadata)
       const limit = this.#options.offsetMetadataMaxBytes
       if (size > limit) return new MoonMQError('OFFSET_METADATA_TOO_LARGE', { size, limit })
@@ -203,7 +212,7 @@ export class GroupOffsets {
     if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
     const { machine } = entry
     if (machine.kind === 'share') throw new MoonMQError('GROUP_KIND', { group, kind: 'consumer' })
-    if (!machine.isVacant && machine.protocolType !== 'consumer') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    if (machine.state !== 'Empty' && machine.protocolType !== 'consumer') throw new MoonMQError('GROUP_NOT_EMPTY', { group })
     const subscribed = machine.subscribedTopics()
     const gone: TopicPartition[] = []
     const outcomes = offsets.map(({ topic, partition }, at) => {
@@ -230,7 +239,6 @@ export class GroupOffsets {
     if (pending !== undefined) await this.#table.ready(group, true).whenDurable(pending)
     const shard = this.#table.ready(group, true)
     const entry = shard.groups.get(group)
-    if (entry === undefined && (memberId !== null || memberEpoch >= 0)) throw new MoonMQError('GROUP_MISSING', { group })
     const refusal = entry?.machine.refuseFetch?.(memberId, memberEpoch) ?? null
     if (refusal !== null) throw refusal
     const offsets = entry?.offsets

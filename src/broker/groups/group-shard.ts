@@ -147,8 +147,8 @@ export class GroupShard {
       const entry = this.groups.get(group)
       if (entry === undefined) continue
       entry.endOffset = endOffset
+      // As on Kafka, a group of which nothing is left is there until the next look for expired offsets.
       if (marker.commit) this.#count(entry, ended)
-      this.settle(entry)
     }
     await this.#shard.whenDurable(name, endOffset)
   }

@@ -7,6 +7,11 @@ export class JoinBarrier {
 
   /** It may not open before the deadline even if everybody who is known has joined. */
   get waitsForCompany(): boolean {
+    return this.#initial !== null && this.#initial.delayMs > 0
+  }
+
+  /** It is that of the first rebalance of an empty group. */
+  get isInitial(): boolean {
     return this.#initial !== null
   }
 

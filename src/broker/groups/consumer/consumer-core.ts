@@ -45,7 +45,6 @@ export class ConsumerCore {
   #assignmentEpoch = 0
   /** A restart and a change of protocol forget it: the first assignment after them waits for nothing. */
   #assignedAtMs = Number.NEGATIVE_INFINITY
-  #assignor: string
   #metadataHash: MetadataHash = NO_TOPICS
   #epochChanged = false
   #targetEpochChanged = false
@@ -57,7 +56,6 @@ export class ConsumerCore {
     this.deps = deps
     this.options = options
     this.subscriptions = new Subscriptions(deps)
-    this.#assignor = this.options.assignors[0] ?? 'uniform'
   }
 
   get epoch(): number {
@@ -66,11 +64,6 @@ export class ConsumerCore {
 
   get assignmentEpoch(): number {
     return this.#assignmentEpoch
-  }
-
-  /** The one that the next assignment is made with. */
-  get assignor(): string {
-    return this.#assignor
   }
 
   get state(): ConsumerState {
@@ -134,8 +127,10 @@ export class ConsumerCore {
   assign(nowMs: number): void {
     if (this.#epoch <= this.#assignmentEpoch) return
     const { assignmentIntervalMs } = this.deps.timing(this.group)
-    if (assignmentIntervalMs > 0 && nowMs < this.#assignedAtMs + assignmentIntervalMs) return
-    this.#assignedAtMs = nowMs
+    const isEmpty = this.members.size === 0
+    if (!isEmpty && assignmentIntervalMs > 0 && nowMs < this.#assignedAtMs + assignmentIntervalMs) return
+    // Who comes to an empty group waits for nothing.
+    if (!isEmpty) this.#assignedAtMs = nowMs
     const { topicsOf, partitions } = this.subscriptions.resolved(this.members.all())
     const members = [...this.members.all()].map((member) => ({
       memberId: member.memberId,
@@ -143,15 +138,15 @@ export class ConsumerCore {
       topics: topicsOf(member),
       former: this.members.target(member.memberId),
     }))
-    this.#assignor = this.#elected()
-    const targets = defined(ASSIGNORS[this.#assignor], `the assignor ${this.#assignor}`)(members, partitions)
+    const assignor = this.elected()
+    const targets = defined(ASSIGNORS[assignor], `the assignor ${assignor}`)(members, partitions)
     for (const { memberId } of members) this.members.aim(memberId, targets.get(memberId) ?? new Map())
     this.#assignmentEpoch = this.#epoch
     this.#targetEpochChanged = true
   }
 
   /** The assignor that most members name; members that name none do not vote. */
-  #elected(): string {
+  elected(): string {
     const votes = new Map<string, number>()
     for (const { assignor } of this.members.all()) if (assignor !== null) votes.set(assignor, (votes.get(assignor) ?? 0) + 1)
     let best = this.options.assignors[0] ?? 'uniform'

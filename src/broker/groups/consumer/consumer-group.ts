@@ -68,8 +68,9 @@ export class ConsumerGroup implements GroupMachine {
     const member = this.#admit(former, beat)
     const before = member.assigned
     const isNew = former === undefined
+    const elected = core.elected()
     const changed = core.update(member, updateOf(beat))
-    core.refresh(changed || isNew)
+    core.refresh(changed || isNew || core.elected() !== elected)
     core.assign(nowMs)
     core.advance(member, beat.owned, nowMs, changed)
     const timing = core.deps.timing(this.group)

@@ -18,6 +18,8 @@ export function fence(core: ConsumerCore, members: readonly ConsumerMember[], re
   }
   // The target without them is made when the next member is heard from.
   core.refresh(true)
+  // Nobody is left whom it could disturb.
+  if (core.members.size === 0) core.assign(nowMs)
   core.finish(reason)
 }
 

@@ -5,6 +5,7 @@ import type { ClassicOptions, MemberJoin } from '../../../../src/broker/groups/c
 import type { GroupEffect } from '../../../../src/broker/groups/machine.ts'
 import type { JoinedGroup, SyncedGroup } from '../../../../src/broker/ports.ts'
 import { MoonMQError } from '../../../../src/core/errors.ts'
+import { subscriptionBytes } from '../../../support/subscriptions.ts'
 
 /** The machine with a time that the test sets, and the answers by ticket. */
 class Machine {
@@ -181,11 +182,33 @@ test('the protocol is the one that most members prefer among those that all know
   assert.equal(m.code(m.join('d', { protocols: [] })), 'INCONSISTENT_GROUP_PROTOCOL')
 })
 
-test('a member that is alone may change its protocol', () => {
+test('a member comes again with a protocol that it had before, even when it is alone', () => {
   const m = new Machine()
   m.stable('a')
-  const a = m.again('a', { protocols: protocols('sticky') })
-  assert.equal(m.joined(a)?.protocol, 'sticky')
+  const other = m.again('a', { protocols: protocols('sticky') })
+  assert.equal(m.code(other), 'INCONSISTENT_GROUP_PROTOCOL')
+  const both = m.again('a', { protocols: protocols('sticky', 'range') })
+  assert.equal(m.code(both), null)
+})
+
+test('the first rebalance of an empty group does not wait for one that was only given an id', () => {
+  const m = new Machine()
+  m.join('pending', { memberId: '', requireKnownMemberId: true })
+  const a = m.join('a')
+  assert.equal(m.joined(a)?.generation, 1)
+})
+
+test('what members subscribe to is known as soon as all have joined', () => {
+  const m = new Machine()
+  assert.deepEqual(m.group.subscribedTopics(), new Set())
+  const metadata = subscriptionBytes(['t'])
+  m.join('a', { protocols: [{ name: 'range', metadata }] })
+  assert.equal(m.group.state, 'CompletingRebalance')
+  assert.deepEqual(m.group.subscribedTopics(), new Set(['t']))
+  m.sync('a', { a: 'all' })
+  m.join('b', { protocols: [{ name: 'range', metadata: subscriptionBytes(['u']) }] })
+  assert.equal(m.group.state, 'PreparingRebalance')
+  assert.deepEqual(m.group.subscribedTopics(), new Set(['t']))
 })
 
 test('the first rebalance waits for company, and longer while some comes', () => {
