@@ -72,6 +72,14 @@ LIMIT 20;
 \`FETCH\` and \`SUBSCRIBE\` read as a group, from where it is: what they deliver counts as read. \`COMMIT\` and \`NACK\` are for the group that was fetched last in this console, and
 \`NACK\` for records that it delivered. \`JOIN GROUP\` makes the console a member: it then gets the partitions of its share alone, and tells the group by itself that it is alive.
 
+\`SHOW GROUP\` tells what the member may read now, and \`SHOW GROUPS\` every group, whatever client its members use. A member that does not leave is forgotten with its connection.
+
+## Transactions
+
+What is produced and committed between \`BEGIN\` and \`COMMIT\` counts all together or not at all. \`BEGIN AS name\` takes the name of a producer: whoever had it is fenced, and what that one left
+open is rolled back. Without a name nobody can fence it. A console that ends without \`COMMIT\` rolls back, and so does the broker after ten minutes. Nothing that the console reads is of an open
+transaction, its own included, or of one that was rolled back.
+
 ## Mistakes
 
 All of an input is read before any of it runs: a mistake anywhere discards it. At the terminal an input is everything since the last \`;\` that ran.

@@ -1,3 +1,4 @@
+import { storesRecords } from '../client/index.ts'
 import type { ClientOptions } from '../client/types.ts'
 
 type Net = NonNullable<ClientOptions['net']>
@@ -5,8 +6,8 @@ type NetConnection = Awaited<ReturnType<Net['connect']>>
 type NetHandlers = Parameters<NetConnection['start']>[0]
 
 /**
- * A network whose connections break on demand: `cutNextAnswer` lets the request out, waits until the broker answers, and breaks the
- * connection instead of handing the answer over. The broker has done its part then, and the client does not know it.
+ * A network whose connections break on demand: `cutNextAnswer` lets the next request that stores records out, waits until the broker
+ * answers, and breaks the connection instead of handing the answer over. The broker has done its part then, and the client does not know it.
  */
 export class ChaosNet implements Net {
   readonly #inner: Net
@@ -36,25 +37,31 @@ export class ChaosNet implements Net {
   }
 
   async connect(address: Parameters<Net['connect']>[0], options?: Parameters<Net['connect']>[1]): Promise<NetConnection> {
-    return new ChaosConnection(await this.#inner.connect(address, options), () => {
-      if (!this.#isArmed) return false
-      this.#isArmed = false
-      this.#cuts++
-      return true
+    return new ChaosConnection(await this.#inner.connect(address, options), {
+      isArmed: () => this.#isArmed,
+      cut: () => {
+        this.#isArmed = false
+        this.#cuts++
+      },
     })
   }
 }
 
+interface Trigger {
+  isArmed(): boolean
+  cut(): void
+}
+
 class ChaosConnection implements NetConnection {
   readonly #inner: NetConnection
-  readonly #cuts: () => boolean
+  readonly #trigger: Trigger
   #isCut = false
-  /** Only what comes after a request is its answer. */
-  #hasAsked = false
+  /** A request went out whose answer is to be cut. */
+  #isDoomed = false
 
-  constructor(inner: NetConnection, cuts: () => boolean) {
+  constructor(inner: NetConnection, trigger: Trigger) {
     this.#inner = inner
-    this.#cuts = cuts
+    this.#trigger = trigger
   }
 
   get remote() {
@@ -73,8 +80,9 @@ class ChaosConnection implements NetConnection {
     this.#inner.start({
       data: (bytes) => {
         if (this.#isCut) return
-        if (this.#hasAsked && this.#cuts()) {
+        if (this.#isDoomed && this.#trigger.isArmed()) {
           this.#isCut = true
+          this.#trigger.cut()
           this.#inner.destroy()
           return
         }
@@ -89,7 +97,7 @@ class ChaosConnection implements NetConnection {
   }
 
   send(parts: readonly Buffer[], sent?: () => void): void {
-    this.#hasAsked = true
+    this.#isDoomed ||= this.#trigger.isArmed() && storesRecords(parts)
     this.#inner.send(parts, sent)
   }
 

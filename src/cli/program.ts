@@ -259,6 +259,7 @@ function addChaos(context: CliContext, program: Command, run: Run): void {
     .option('--records <n>', 'how many records', '200')
     .option('-p, --partitions <n>', 'partitions of a new topic', '3')
     .option('--retries <n>', 'how often a record that failed is sent again', '0')
+    .option('--at-least-once', 'with a producer that is not idempotent')
     .option('--drop <rate>', 'a record is lost on its way to the broker (default 0.05, as of every fault)')
     .option('--delay <rate>', 'it waits before it is sent')
     .option('--max-delay-ms <n>', 'how long at most', '20')

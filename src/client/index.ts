@@ -1,7 +1,7 @@
 export type { ErrorCode } from '../core/errors.ts'
 export { MoonMQError } from '../core/errors.ts'
 export { connect } from './client.ts'
-export { systemNet } from './options.ts'
+export { storesRecords, systemNet } from './options.ts'
 export {
   bytes,
   json,

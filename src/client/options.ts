@@ -5,6 +5,7 @@ import { type Random, SystemRandom } from '../core/random.ts'
 import type { Net, NetAddress } from '../io/net.ts'
 import { NodeNet } from '../io/node-net.ts'
 import { MAX } from '../wire/limits.ts'
+import { OPCODES } from '../wire/opcodes.ts'
 import type { ClientOptions } from './types.ts'
 
 /** What every part of a client works with. */
@@ -37,6 +38,16 @@ export function depsOf(options: ClientOptions): ClientDeps {
 /** The network of the machine, for whoever wraps it: what `net` is unless another one is given. */
 export function systemNet(): Net {
   return new NodeNet({ clock: new SystemClock(), log: SILENT })
+}
+
+const OPCODE_AT = 4
+const STORING: ReadonlySet<number> = new Set(
+  (['PRODUCE', 'PRODUCE_BATCH', 'PRODUCE_IDEMPOTENT', 'SEND', 'SEND_SEQUENCED'] as const).map((name) => OPCODES[name].code),
+)
+
+/** For whoever wraps the network: whether these bytes, as a client hands them to its connection, ask the broker to store records. */
+export function storesRecords(parts: readonly Buffer[]): boolean {
+  return STORING.has(parts[0]?.[OPCODE_AT] ?? -1)
 }
 
 /** Throws INVALID_REQUEST. */

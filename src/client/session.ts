@@ -1,10 +1,10 @@
 import { MoonMQError } from '../core/errors.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
-import { FETCH_BATCHED } from '../wire/opcodes.ts'
+import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../wire/opcodes.ts'
 import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
-import type { ClientRecord, GroupAssignment, NackResult, RequestControl, Session } from './types.ts'
+import type { ClientRecord, GroupAssignment, NackResult, RequestControl, Session, SessionFetchOptions } from './types.ts'
 import { recordOf } from './version-1.ts'
 
 /**
@@ -26,9 +26,11 @@ export class WireSession implements Session {
     return this.#closing === null && (this.#connection === null || this.#connection.open)
   }
 
-  async fetch(topic: string, group: string, maxRecords: number, { signal }: RequestControl = {}): Promise<readonly ClientRecord[]> {
+  async fetch(topic: string, group: string, maxRecords: number, options: SessionFetchOptions = {}): Promise<readonly ClientRecord[]> {
+    const { signal, isolation: level } = options
+    const isolation = level === 'read_committed' ? ISOLATION_READ_COMMITTED : 0
     const connection = await this.#only()
-    const message = { topic, group, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS), isolation: 0, flags: FETCH_BATCHED }
+    const message = { topic, group, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS), isolation, flags: FETCH_BATCHED }
     const batches = await connection.fetch(message, this.#link.optionsOf({ signal }))
     return batches.flatMap(({ records }) => records.map(recordOf))
   }

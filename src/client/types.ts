@@ -362,14 +362,18 @@ export interface NackResult {
   readonly deadLetterTopic: string
 }
 
+export interface SessionFetchOptions extends RequestControl {
+  readonly isolation?: IsolationLevel
+}
+
 /**
  * The requests of one consumer of version 1, for tools that leave to a person what comes when. Programs are better served by `consumer`.
  * Positions and membership are those of its connection: when that is gone, the session is over.
  */
 export interface Session extends Resource {
   readonly open: boolean
-  /** From where the group is in each partition; what is delivered counts as read. All calls must name the same group. */
-  fetch(topic: string, group: string, maxRecords: number, control?: RequestControl): Promise<readonly ClientRecord[]>
+  /** From where the group is in each partition; what is delivered counts as read. All calls must name the same group and isolation. */
+  fetch(topic: string, group: string, maxRecords: number, options?: SessionFetchOptions): Promise<readonly ClientRecord[]>
   /** The next offset to deliver to later consumers of the group. */
   commit(topic: string, partition: number, offset: number, control?: RequestControl): Promise<void>
   nack(topic: string, partition: number, offset: number, reason: string, control?: RequestControl): Promise<NackResult>

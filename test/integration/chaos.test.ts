@@ -47,6 +47,21 @@ test('moonmq chaos: every acknowledgement holds, and a seed does the same again'
   assert.deepEqual([calm.gaveUp, calm.totals.read, calm.totals.duplicated, calm.totals.reordered], [0, 120, 0, 0])
 })
 
+test('moonmq chaos: an idempotent producer stores what lost its acknowledgement once, another one as often as it is sent', async () => {
+  await using broker = await startTestBroker()
+  const only = ['--drop', '0', '--delay', '0', '--duplicate', '0', '--reorder', '0', '--corrupt', '0', '--disconnect', '0.2']
+  const run = async (...argv: string[]) => {
+    const all = ['chaos', '--broker', broker.address, '--records', '60', '--seed', '5', '--retries', '5', '--json', ...only, ...argv]
+    return JSON.parse((await cliIn('/', all)).out) as Report
+  }
+  const once = await run()
+  assert.ok((once.faults['disconnect'] ?? 0) > 5)
+  assert.deepEqual([once.gaveUp, once.totals.read, once.totals.duplicated, once.totals.reordered], [0, 60, 0, 0])
+  const often = await run('--at-least-once')
+  assert.equal(often.gaveUp, 0)
+  assert.equal(often.totals.duplicated, often.faults['disconnect'])
+})
+
 test('moonmq chaos: a topic that has records already, what was tried again, words for a person', async () => {
   await using broker = await startTestBroker()
   await using client = await broker.connect()

@@ -144,6 +144,67 @@ test('moonmq sql: CONNECT moves the session to another broker', async () => {
   assert.match(out, /b +1\nconnected to [^\n]+\nTOPIC +PARTITIONS\na +1\n$/)
 })
 
+test('moonmq sql: a transaction counts all together or not at all, with the offsets of a group', async () => {
+  await using broker = await startTestBroker()
+  const run = (statements: string) => sql(broker.address, ['--json', '-c', statements])
+  const values = async () => objects((await run('SELECT value FROM t')).out).map(({ value }) => value)
+  await run('CREATE TOPIC source; CREATE TOPIC t PARTITIONS 2; PRODUCE INTO source VALUE a; PRODUCE INTO source VALUE b')
+  const committed = await run(
+    'FETCH FROM source GROUP g LIMIT 1; BEGIN AS copier; PRODUCE INTO t VALUE a PARTITION 0; PRODUCE INTO t VALUE b PARTITION 1; SELECT COUNT(*) FROM t; ' +
+      'COMMIT source PARTITION 0 OFFSET 2; COMMIT; SELECT COUNT(*) FROM t; SHOW OFFSETS FROM source GROUP g',
+  )
+  assert.equal(committed.code, 0, committed.err)
+  const told = objects(committed.out)
+  assert.deepEqual(
+    told.filter((each) => 'count' in each),
+    [{ count: 0 }, { count: 2 }],
+  )
+  assert.equal(told.at(-1)?.['committed'], 2)
+  const rolled = await run('BEGIN; PRODUCE INTO t VALUE never PARTITION 0; ROLLBACK; PRODUCE INTO t VALUE c PARTITION 0')
+  assert.equal(rolled.code, 0, rolled.err)
+  // Nobody said COMMIT.
+  assert.equal((await run('BEGIN TRANSACTION; PRODUCE INTO t VALUE left PARTITION 1')).code, 0)
+  assert.deepEqual((await values()).sort(), ['a', 'b', 'c'])
+  assert.match((await run('COMMIT')).err, /there is no transaction: say BEGIN first/)
+  assert.match((await run('BEGIN; BEGIN')).err, /a transaction is open/)
+})
+
+test('moonmq sql: NACK until the record is a dead letter; membership with its share; groups are listed, described, dropped', async () => {
+  await using broker = await startTestBroker()
+  const run = (statements: string) => sql(broker.address, ['--json', '-c', statements])
+  await run('CREATE TOPIC t PARTITIONS 2; PRODUCE INTO t VALUE bad PARTITION 1')
+  const nack = "FETCH FROM t GROUP g; NACK t PARTITION 1 OFFSET 0 REASON 'no such customer';"
+  const nacked = await run(nack.repeat(3))
+  assert.equal(nacked.code, 0, nacked.err)
+  assert.deepEqual(
+    objects(nacked.out)
+      .filter((each) => 'attempts' in each)
+      .map(({ deadLettered, attempts, deadLetterTopic }) => [deadLettered, attempts, deadLetterTopic]),
+    [
+      [false, 1, null],
+      [false, 2, null],
+      [true, 3, 't.dlq'],
+    ],
+  )
+  const letter = await run('SELECT value, header.moonmq.dlq.reason AS why FROM t.dlq')
+  assert.deepEqual(objects(letter.out), [{ value: 'bad', why: 'no such customer' }])
+  const member = await run(
+    'JOIN GROUP m ON t; HEARTBEAT; SHOW GROUP; DESCRIBE GROUP m; PRODUCE INTO t VALUE mine PARTITION 0; SUBSCRIBE t GROUP m TIMEOUT 1; LEAVE; SHOW GROUP',
+  )
+  assert.equal(member.code, 0, member.err)
+  const rows = objects(member.out)
+  assert.deepEqual(rows[0], { group: 'm', topic: 't', partitions: '0, 1' })
+  assert.equal(rows.filter(({ value }) => value === 'mine').length, 1)
+  assert.equal(rows.filter(({ member: owner }) => typeof owner === 'string').length, 2)
+  assert.match(member.err, /member of no group/)
+  const groups = await run('SHOW GROUPS; DROP GROUP g; DROP GROUP m; SHOW GROUPS')
+  assert.equal(groups.code, 0, groups.err)
+  assert.deepEqual(
+    objects(groups.out).map(({ group, dropped }) => group ?? dropped),
+    ['g', 'm', 'g', 'm'],
+  )
+})
+
 /** A console whose statements are written down; the terminal is a stream. With each text goes how many lines there are once it has had its effect. */
 async function typed(home: string, keys: readonly (readonly [text: string, lines: number])[], outcome: (line: string) => LineOutcome) {
   const stdin = new PassThrough()

@@ -18,6 +18,7 @@ export type ChaosCommandOptions = { readonly [F in Fault]?: string } & {
   readonly partitions: string
   readonly retries: string
   readonly maxDelayMs: string
+  readonly atLeastOnce?: boolean
   readonly json?: boolean
 }
 
@@ -62,6 +63,7 @@ interface Plan {
   readonly partitions: number
   readonly retries: number
   readonly maxDelayMs: number
+  readonly idempotent: boolean
   readonly rates: Readonly<Record<Fault, number>>
   /** Tells the records of this run from others of the topic. */
   readonly run: string
@@ -81,6 +83,7 @@ function planOf(options: ChaosCommandOptions): Plan {
     partitions: parseWhole(options.partitions, '--partitions', 1, 1000),
     retries: parseWhole(options.retries, '--retries', 0, 100),
     maxDelayMs: parseWhole(options.maxDelayMs, '--max-delay-ms', 0, 60_000),
+    idempotent: options.atLeastOnce !== true,
     rates: Object.fromEntries(FAULTS.map((fault) => [fault, rate(fault)])) as Record<Fault, number>,
     run: newUuid(random).slice(0, 8),
   }
@@ -90,7 +93,7 @@ async function produce(
   { client, net, topic }: { client: Client; net: ChaosNet; topic: string },
   plan: Plan,
 ): Promise<{ sent: readonly Sent[]; counts: Readonly<Record<Fault, number>> }> {
-  await using inner = client.producer()
+  await using inner = client.producer({ idempotent: plan.idempotent })
   await using producer = new ChaosProducer({ producer: inner, net }, plan)
   const sent: Sent[] = []
   const waiting: Promise<void>[] = []

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline'
 import { connect } from '../../client/index.ts'
 import { SystemClock } from '../../core/clock.ts'
 import { asMoonMQError } from '../../core/errors.ts'
+import { SystemRandom } from '../../core/random.ts'
 import { MqlError } from '../../mql/errors.ts'
 import { Executor } from '../../mql/executor.ts'
 import { jsonLines, type Result, textResult } from '../../mql/format.ts'
@@ -108,7 +109,7 @@ function connector(options: SqlOptions): Connector {
     const address = port === null ? host : { host, port }
     const client = await connect({ address, name: 'moonmq-sql', timeoutMs, signal, username: user, password })
     const target = port === null ? host : `${host.includes(':') ? `[${host}]` : host}:${port}`
-    return new ClientOperations({ client, clock: new SystemClock() }, target)
+    return new ClientOperations({ client, clock: new SystemClock(), random: new SystemRandom() }, target)
   }
 }
 

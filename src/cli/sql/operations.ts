@@ -1,28 +1,38 @@
-import type { Client, ClientRecord, Session, StartPosition } from '../../client/types.ts'
+import type { Client, ClientRecord, Producer, Session, StartPosition } from '../../client/types.ts'
 import { type Clock, sleep, type Timer } from '../../core/clock.ts'
 import { isCode, MoonMQError } from '../../core/errors.ts'
+import type { Random } from '../../core/random.ts'
+import { newUuid } from '../../core/uuid.ts'
 import type { Membership, NewRecord, Operations, PartitionOffsets, ScanBound, ScanRequest } from '../../mql/operations.ts'
 import { mergeByTimestamp } from '../merge.ts'
+import { OpenTransaction } from './open-transaction.ts'
 
 /** Consumers of different groups that one console keeps; the one that was used longest ago makes room. */
 const MAX_SESSIONS = 16
 /** A third of what a member may be silent. */
 const HEARTBEAT_MS = 10_000
+/** How a member that subscribes asks. */
+const POLL_MS = 100
+const POLL_RECORDS = 500
 
 /** Statements by means of a client. Owns it. */
 export class ClientOperations implements Operations {
   readonly target: string
   readonly #client: Client
   readonly #clock: Clock
+  readonly #random: Random
   /** By group: deliveries, positions and membership belong to a connection, and each has one group. */
   readonly #sessions = new Map<string, Session>()
-  #last: Session | null = null
+  #last: { readonly group: string; readonly session: Session } | null = null
+  #producer: Producer | null = null
+  #transaction: OpenTransaction | null = null
   #membership: Membership | null = null
   #heartbeat: Timer | null = null
 
-  constructor(deps: { readonly client: Client; readonly clock: Clock }, target: string) {
+  constructor(deps: { readonly client: Client; readonly clock: Clock; readonly random: Random }, target: string) {
     this.#client = deps.client
     this.#clock = deps.clock
+    this.#random = deps.random
     this.target = target
   }
 
@@ -32,6 +42,8 @@ export class ClientOperations implements Operations {
 
   async close(): Promise<void> {
     this.#heartbeat?.cancel()
+    // What is open is rolled back: nobody said COMMIT.
+    await this.#transaction?.end(false).catch(() => undefined)
     await this.#client.close()
   }
 
@@ -91,19 +103,37 @@ export class ClientOperations implements Operations {
   }
 
   async produce(topic: string, { key, value, headers, partition }: NewRecord, _signal: AbortSignal) {
-    await using producer = this.#client.producer()
-    return await producer.send(topic, { key, value, headers, ...(partition === null ? {} : { partition }) })
+    const record = { key, value, headers, ...(partition === null ? {} : { partition }) }
+    if (this.#transaction !== null) return this.#transaction.send(topic, record)
+    this.#producer ??= this.#client.producer()
+    return this.#producer.send(topic, record)
   }
 
   async fetch(topic: string, group: string, limit: number, signal: AbortSignal) {
     const session = await this.#sessionOf(group)
-    const records = await session.fetch(topic, group, limit, { signal })
-    this.#last = session
+    const records = await session.fetch(topic, group, limit, { signal, isolation: 'read_committed' })
+    this.#last = { group, session }
     return records
   }
 
   async *subscribe(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
-    const consumer = this.#client.consumer({ group, topics: [topic], signal })
+    // A member gets its share over its own connection; whoever pushed it would have to be a member too.
+    if (this.#membership?.group === group) yield* this.#poll(topic, group, idleMs, signal)
+    else yield* this.#pushed(topic, group, idleMs, signal)
+  }
+
+  async *#poll(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    let idleSinceMs = this.#clock.monotonicMs()
+    while (this.#clock.monotonicMs() - idleSinceMs < idleMs) {
+      const records = await this.fetch(topic, group, POLL_RECORDS, signal)
+      if (records.length === 0) await sleep(this.#clock, Math.min(POLL_MS, idleMs), signal)
+      else idleSinceMs = this.#clock.monotonicMs()
+      yield* records
+    }
+  }
+
+  async *#pushed(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    const consumer = this.#client.pushConsumer({ group, topics: [topic], isolation: 'read_committed', signal })
     const each = consumer[Symbol.asyncIterator]()
     let isOpen = true
     try {
@@ -147,20 +177,23 @@ export class ClientOperations implements Operations {
       ends.set(partition, endOf(to, bounds))
       // Every partition has offsets of its own: one that begins later is read from where it begins.
       if (typeof from === 'object' && 'offset' in from) {
-        positions.set(partition, Math.min(Math.max(from.offset, bounds.earliest), bounds.highWatermark))
+        positions.set(partition, Math.min(Math.max(from.offset, bounds.earliest), bounds.lastStableOffset))
       }
     }
     const start: StartPosition = from
-    const readers = this.#client.partitionReaders({ topic, partitions: chosen, from: start, positions, signal })
+    const isolation = 'read_committed' as const
+    const readers = this.#client.partitionReaders({ topic, partitions: chosen, from: start, positions, isolation, signal })
     yield* mergeByTimestamp(readers.map((reader, index) => below(reader, ends.get(chosen[index] ?? -1) ?? 0)))
   }
 
   async commit(topic: string, partition: number, offset: number, signal: AbortSignal): Promise<void> {
-    await this.#lastSession('COMMIT').commit(topic, partition, offset, { signal })
+    const { group, session } = this.#lastFetch('COMMIT')
+    if (this.#transaction === null) await session.commit(topic, partition, offset, { signal })
+    else await this.#transaction.commitOffsets(group, [{ topic, partition, offset }])
   }
 
   async nack(topic: string, partition: number, offset: number, reason: string, signal: AbortSignal) {
-    return this.#lastSession('NACK').nack(topic, partition, offset, reason, { signal })
+    return this.#lastFetch('NACK').session.nack(topic, partition, offset, reason, { signal })
   }
 
   async join(group: string, topics: readonly string[], signal: AbortSignal): Promise<Membership> {
@@ -173,8 +206,7 @@ export class ClientOperations implements Operations {
     const session = await this.#sessionOf(group)
     const joined: Membership = { group, ...(await session.join(group, topics, { signal })) }
     this.#membership = joined
-    this.#last = session
-    this.#beatLater(session, joined)
+    this.#joinAgainLater(session, group, topics)
     return joined
   }
 
@@ -197,24 +229,35 @@ export class ClientOperations implements Operations {
     }
   }
 
-  async begin(_name: string | null, _signal: AbortSignal): Promise<void> {
-    throw MoonMQError.withText('UNSUPPORTED_VERSION', 'the console has no transactions yet')
+  async begin(name: string | null, signal: AbortSignal): Promise<void> {
+    if (this.#transaction !== null) {
+      throw MoonMQError.withText('INVALID_TXN_STATE', 'a transaction is open: say COMMIT TRANSACTION or ROLLBACK first')
+    }
+    this.#transaction = await OpenTransaction.begin(this.#client, name ?? `moonmq-sql-${newUuid(this.#random)}`, signal)
   }
 
-  async endTransaction(_commit: boolean, _signal: AbortSignal): Promise<void> {
-    throw MoonMQError.withText('INVALID_TXN_STATE', 'there is no transaction: say BEGIN first')
+  async endTransaction(commit: boolean, _signal: AbortSignal): Promise<void> {
+    const transaction = this.#transaction
+    if (transaction === null) throw MoonMQError.withText('INVALID_TXN_STATE', 'there is no transaction: say BEGIN first')
+    this.#transaction = null
+    await transaction.end(commit)
   }
 
-  /** While the console is open the member stays alive, whatever the person does. A failure shows at the next statement. */
-  #beatLater(session: Session, { group, memberId }: Membership): void {
+  /**
+   * While the console is open the member stays alive, whatever the person does. Joining again is a sign of life too, and tells what the
+   * member may read now. A failure shows at the next statement.
+   */
+  #joinAgainLater(session: Session, group: string, topics: readonly string[]): void {
     this.#heartbeat?.cancel()
     this.#heartbeat = this.#clock.setTimer(HEARTBEAT_MS, () => {
-      session.heartbeat(group, memberId).then(
-        () => {
-          if (this.#membership?.memberId === memberId) this.#beatLater(session, { group, memberId, assignment: [] })
+      session.join(group, topics).then(
+        (joined) => {
+          if (this.#membership?.memberId !== joined.memberId) return
+          this.#membership = { group, ...joined }
+          this.#joinAgainLater(session, group, topics)
         },
         () => {
-          if (this.#membership?.memberId === memberId) this.#membership = null
+          if (this.#membership?.group === group) this.#membership = null
         },
       )
     })
@@ -225,8 +268,8 @@ export class ClientOperations implements Operations {
     return this.#membership
   }
 
-  #lastSession(statement: string): Session {
-    if (this.#last?.open !== true) {
+  #lastFetch(statement: string): { readonly group: string; readonly session: Session } {
+    if (this.#last?.session.open !== true) {
       throw MoonMQError.withText('INVALID_REQUEST', `${statement} is for the group that was fetched last: FETCH first`)
     }
     return this.#last
@@ -258,11 +301,11 @@ function isTime(bound: ScanBound | null): bound is { readonly timestampMs: numbe
 
 function endOf(
   to: ScanBound | null,
-  bounds: { readonly earliest: number; readonly highWatermark: number; readonly forTime: number | null },
+  bounds: { readonly earliest: number; readonly lastStableOffset: number; readonly forTime: number | null },
 ): number {
-  if (to === null || to === 'latest') return bounds.highWatermark
+  if (to === null || to === 'latest') return bounds.lastStableOffset
   if (to === 'earliest') return bounds.earliest
-  return 'offset' in to ? Math.min(to.offset, bounds.highWatermark) : (bounds.forTime ?? bounds.highWatermark)
+  return 'offset' in to ? Math.min(to.offset, bounds.lastStableOffset) : (bounds.forTime ?? bounds.lastStableOffset)
 }
 
 async function* below(source: AsyncIterable<ClientRecord>, end: number): AsyncGenerator<ClientRecord> {

@@ -113,24 +113,33 @@ test('a record that is held back goes behind the next one, or by itself when nob
   await assert.rejects(alone.chaos.send('t', { value: 'y' }), (error) => isCode(error, 'CLOSED'))
 })
 
-test('the connection breaks after the broker has answered, and the next request makes a new one', async () => {
+test('the connection breaks after the broker has answered a request that stores, and the next one makes a new one', async () => {
   const inner = new VirtualNet({ clock: new SystemClock() })
   const broker = await new ScriptedBroker(inner).listen()
   const net = new ChaosNet(inner)
   await using client = await connect({ address: broker.address, net })
-  broker.script = (asked) => asked.answer('OK', {})
-  await client.admin.deleteTopic('a')
+  await using producer = client.producer({ idempotent: false })
+  broker.script = (asked) => {
+    if (asked.op === 'SEND') asked.answer('SENT', { results: [{ partition: 0, offset: 0, error: 0 }], errors: [] })
+    else asked.answer('OK', {})
+  }
+  await producer.send('a', { value: 'v' })
   net.cutNextAnswer()
-  await assert.rejects(client.admin.deleteTopic('b'), (error) => isCode(error, 'CONNECTION_CLOSED') && /chaos/.test(error.message))
-  await client.admin.deleteTopic('c')
+  // Other requests pass.
+  await client.admin.deleteTopic('b')
+  const lost = (error: unknown) => isCode(error, 'CONNECTION_CLOSED') && /chaos/.test(error.message)
+  await assert.rejects(producer.send('c', { value: 'v' }), lost)
+  // The login of the new connection passes too.
+  net.cutNextAnswer()
+  await assert.rejects(producer.send('d', { value: 'v' }), lost)
   net.cutNextAnswer()
   net.disarm()
-  await client.admin.deleteTopic('d')
+  await producer.send('e', { value: 'v' })
   assert.deepEqual(
-    broker.asked.map(({ message }) => message['name']),
-    ['a', 'b', 'c', 'd'],
+    broker.asked.map(({ message }) => message['topic'] ?? message['name']),
+    ['a', 'b', 'c', 'd', 'e'],
   )
-  assert.deepEqual([net.cuts, broker.connections.length], [1, 2])
+  assert.deepEqual([net.cuts, broker.connections.length], [2, 3])
 })
 
 const at = (partition: number, offset: number) => ({ partition, offset })
