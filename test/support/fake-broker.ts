@@ -69,11 +69,16 @@ export interface FakeBroker {
   readonly codecs: FakeCodecs
 }
 
-/** The real broker over logs and metadata in arrays, on virtual time. */
-export async function fakeBroker(options: Partial<BrokerOptions> = {}, metrics: Metrics = NO_METRICS): Promise<FakeBroker> {
-  const logs = new FakeLogs()
-  const metadata = new FakeMetadata()
-  const clock = new VirtualClock(NOW_MS)
+/** The real broker over logs and metadata in arrays, on virtual time. With `former`, a restart of that one, which is closed. */
+export async function fakeBroker(
+  options: Partial<BrokerOptions> = {},
+  metrics: Metrics = NO_METRICS,
+  former: Pick<FakeBroker, 'logs' | 'metadata' | 'clock'> | null = null,
+): Promise<FakeBroker> {
+  const logs = former?.logs ?? new FakeLogs()
+  const metadata = former?.metadata ?? new FakeMetadata()
+  const clock = former?.clock ?? new VirtualClock(NOW_MS)
+  logs.keepsLogs = former !== null
   const { codecs, offload } = fakeCodecs()
   const broker = await Broker.open(
     {
@@ -83,7 +88,8 @@ export async function fakeBroker(options: Partial<BrokerOptions> = {}, metrics: 
       clock,
       codecs,
       offload,
-      random: new SeededRandom(1),
+      // Ids of an earlier start do not come again.
+      random: new SeededRandom(former === null ? 1 : 2 + metadata.image.nextOffset),
       log: SILENT,
       logLevels: { level: 'info' },
       metrics,

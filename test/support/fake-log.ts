@@ -225,6 +225,8 @@ export class FakeLogs implements LogSource {
   readonly deleted: string[] = []
   readonly opened: string[] = []
   readonly savedStarts = new Map<string, number>()
+  /** Opening gives the log that is there, as after a restart. */
+  keepsLogs = false
   /** When set, opening fails with it. */
   failure: MoonMQError | undefined
 
@@ -252,6 +254,8 @@ export class FakeLogs implements LogSource {
 
   async open(request: OpenPartition): Promise<Log> {
     if (this.failure !== undefined) throw this.failure
+    const kept = this.keepsLogs ? this.logs.get(nameOf(request)) : undefined
+    if (kept?.topicId === request.topicId) return kept
     const log = new FakeLog(request.topic, request.partition, request.topicId, request.config)
     this.logs.set(nameOf(request), log)
     this.opened.push(nameOf(request))

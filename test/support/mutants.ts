@@ -223,4 +223,25 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'if (false)\n            this.#bury',
     tests: ['unit/broker/share/share-partition.test.js', 'sim/share-partition-model.test.js'],
   },
+  {
+    name: 'a partition is granted to a native member while another still reads it',
+    file: 'broker/groups/native/native-group.js',
+    find: 'return holder === undefined || holder === member.memberId;',
+    replace: 'return true;',
+    tests: ['unit/native/members.test.js', 'sim/group-handover.test.js'],
+  },
+  {
+    name: 'a native member that is silent stays',
+    file: 'broker/groups/native/native-group.js',
+    find: 'if (deadlineMs <= nowMs)',
+    replace: 'if (false)',
+    tests: ['sim/native-group-histories.test.js', 'unit/native/groups.test.js'],
+  },
+  {
+    name: 'a native member reads on where it was itself, although another went on meanwhile',
+    file: 'broker/consume/consumer-session.js',
+    find: 'position.grant !== (grants.get(partition) ?? null)',
+    replace: 'false',
+    tests: ['sim/native-group-histories.test.js'],
+  },
 ]

@@ -24,9 +24,9 @@ export interface TestNativeDoor extends FakeBroker {
   connect(state?: 'new' | 'greeted' | 'authenticated' | 'extended'): Promise<TestNativeConnection>
 }
 
-/** The native door over the real broker with logs in arrays, on virtual time. */
-export async function testNativeDoor(options: Partial<NativeDoorOptions> = {}): Promise<TestNativeDoor> {
-  const fake = await fakeBroker()
+/** The native door over the real broker with logs in arrays, on virtual time; with `former`, after a restart of that one. */
+export async function testNativeDoor(options: Partial<NativeDoorOptions> = {}, former: FakeBroker | null = null): Promise<TestNativeDoor> {
+  const fake = await fakeBroker({}, NO_METRICS, former)
   await fake.broker.loadGroups()
   const log = new LinesLogger()
   const door = new NativeDoor(
