@@ -70,9 +70,24 @@ export interface JournalFrame {
   readonly sizeBytes: number
 }
 
+/** The bytes with which every entry of a partition begins, but for the kind: a log has one owner object for as long as it is open. */
+const heads = new WeakMap<JournalOwner, Buffer>()
+
+function headOf(owner: JournalOwner): Buffer {
+  const known = heads.get(owner)
+  if (known !== undefined) return known
+  const { topic, partition, topicId } = owner
+  const head = Buffer.alloc(ENTRY_HEAD_BYTES + Buffer.byteLength(topic))
+  writeUuid(head, topicId, 1)
+  head.writeInt32BE(partition, 17)
+  head.writeUInt16BE(head.write(topic, ENTRY_HEAD_BYTES), 21)
+  heads.set(owner, head)
+  return head
+}
+
 /** What an entry takes in a frame. */
 export function entryBytes(entry: JournalEntry): number {
-  const head = ENTRY_HEAD_BYTES + Buffer.byteLength(entry.owner.topic)
+  const head = headOf(entry.owner).length
   if (entry.kind === 'records') return head + RECORDS_BYTES + entry.sizeBytes
   return entry.kind === 'epochs' ? head + 4 + EPOCH_BYTES * entry.epochs.length : head
 }
@@ -150,13 +165,8 @@ export function encodeFrame(
 }
 
 function writeEntry(bytes: Buffer, entry: JournalEntry, start: number): number {
-  const { topic, partition, topicId } = entry.owner
+  let at = start + headOf(entry.owner).copy(bytes, start)
   bytes[start] = KIND[entry.kind]
-  writeUuid(bytes, topicId, start + 1)
-  bytes.writeInt32BE(partition, start + 17)
-  const nameBytes = bytes.write(topic, start + ENTRY_HEAD_BYTES)
-  bytes.writeUInt16BE(nameBytes, start + 21)
-  let at = start + ENTRY_HEAD_BYTES + nameBytes
   if (entry.kind === 'records') {
     for (const value of [entry.segmentBase, entry.position, entry.startOffset, entry.endOffset, entry.syncedOffset]) {
       writeInt64(bytes, value, at)

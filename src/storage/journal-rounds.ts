@@ -42,6 +42,7 @@ const PARALLEL_STORES = 16
 /** Files synced at the same time behind the journal: when there is time for it, and when its space is wanted sooner. */
 const DRAIN_WIDTH = { spread: 1, hurried: 4 } as const
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
+const FIRST_DRAIN_SHARE = 0.25
 /** More than an entry takes besides its records. */
 const ENTRY_ROOM_BYTES = 512
 
@@ -59,9 +60,10 @@ export class JournalRounds<Slot extends RoundSlot> {
   #round: Promise<void> | null = null
   readonly #drains = new Set<SyncTarget | SmallFile>()
   readonly #draining = new Set<SyncTarget | SmallFile>()
-  /** Of the area that is being emptied: how many files stood behind it when that began. */
-  #drainTotal = 0
-  #drainedTurn = 0
+  /** Files that were to be synced when the drain began, and how full the area was. */
+  #drainTotal = Number.POSITIVE_INFINITY
+  #drainFrom = 0
+  #drainedTurn = -1
   /** Whoever waits for a frame waits until the drain has made room for it. */
   #isRoomWanted = false
   /** Small files that are being written, or wait for it. */
@@ -189,11 +191,7 @@ export class JournalRounds<Slot extends RoundSlot> {
       return
     }
     this.#round = null
-    if (this.#drainedTurn !== this.#journal.turns) {
-      this.#drainedTurn = this.#journal.turns
-      this.#drainTotal = this.#journal.oldWaiting
-      this.#drain(this.#journal.waiting('old'))
-    }
+    this.#drainInTime()
     for (const file of files) file.done()
     this.#host.ended(slots, upTo, startedMs)
   }
@@ -239,9 +237,22 @@ export class JournalRounds<Slot extends RoundSlot> {
 
   // ---- the files behind it ------------------------------------------------------------------------------------------------
 
+  /** There is no hurry. */
   drainAll(): void {
+    if (this.#drains.size === 0) this.#drainTotal = Number.POSITIVE_INFINITY
     this.#drain(this.#journal.waiting('all'))
     this.#startDrain()
+  }
+
+  /** Begins a drain where one is due: when an area was taken, and the first time earlier, since many files of a new journal have new names. */
+  #drainInTime(): void {
+    const journal = this.#journal
+    const isFirst = this.#drainedTurn < 0
+    if (this.#drainedTurn === journal.turns || (isFirst && journal.filledShare < FIRST_DRAIN_SHARE)) return
+    this.#drainedTurn = journal.turns
+    this.#drain(journal.waiting(isFirst ? 'all' : 'old'))
+    this.#drainTotal = this.#drains.size
+    this.#drainFrom = journal.filledShare
   }
 
   #drain(members: readonly object[]): void {
@@ -263,10 +274,9 @@ export class JournalRounds<Slot extends RoundSlot> {
     }
   }
 
-  /** The area that is written fills faster than the other one is emptied. */
+  /** The area that is written fills faster than files are synced. */
   #isDrainLate(): boolean {
-    const left = this.#journal.oldWaiting
-    return this.#isRoomWanted || (left > 0 && left > this.#drainTotal * (1 - this.#journal.filledShare))
+    return this.#isRoomWanted || this.#drains.size * (1 - this.#drainFrom) > this.#drainTotal * (1 - this.#journal.filledShare)
   }
 
   #drainSmallFile(file: SmallFile): void {

@@ -253,6 +253,7 @@ export class LogManager implements Resource {
       })
       const found = { replayed, clean, lock, space, isRecovered, wasClean, hadPowerCut, ...entries }
       const manager = new LogManager(deps, options, found)
+      manager.#warnOfUnknownSeals()
       manager.#scheduleCheckpoint()
       return manager
     } catch (error) {
@@ -543,8 +544,16 @@ export class LogManager implements Resource {
     if (seals !== undefined) return seals
     if (recoveryPoint === 0) return []
     const text = `nothing tells what the transaction indexes of ${folder} must hold; its log is read whole and they are built again`
-    this.#deps.log.warn('storage.txn_seals_unknown', text, { folder })
+    this.#deps.log.debug('storage.txn_seals_unknown', text, { folder })
     return null
+  }
+
+  /** A folder of an earlier build has none: one line for all partitions. */
+  #warnOfUnknownSeals(): void {
+    const partitions = this.#offsets.unsealedCount
+    if (partitions === 0) return
+    const text = `nothing tells what the transaction indexes of ${partitions} partition(s) must hold, as after a repair or an earlier build; their logs are read whole, once`
+    this.#deps.log.warn('storage.txn_seals_unknown', text, { partitions })
   }
 
   #roomFor(usesReserve: boolean): ((bytes: number) => boolean) | null {

@@ -66,6 +66,7 @@ export class PartitionLog implements Log, ReadableLog {
   readonly usesReserve: boolean
   readonly #deps: LogDeps
   readonly #options: LogOptions
+  readonly #owner: JournalOwner
   #config: LogConfig
   #state: LogState = 'online'
   readonly #fault: LogFault
@@ -113,6 +114,7 @@ export class PartitionLog implements Log, ReadableLog {
     this.partition = options.partition
     this.topicId = options.topicId
     this.folder = options.folder
+    this.#owner = { topic: options.topic, partition: options.partition, topicId: options.topicId }
     this.#fault = new LogFault(deps, options)
     this.usesReserve = options.usesReserve ?? false
     this.#config = options.config
@@ -200,10 +202,6 @@ export class PartitionLog implements Log, ReadableLog {
     let bytes = 0
     for (const segment of this.#segments) bytes += segment.sizeBytes
     return bytes
-  }
-
-  get #owner(): JournalOwner {
-    return { topic: this.topic, partition: this.partition, topicId: this.topicId }
   }
 
   get segmentCount(): number {

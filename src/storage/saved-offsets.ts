@@ -42,6 +42,13 @@ export class SavedOffsets {
     return point === undefined ? [] : point.txnSeals
   }
 
+  /** How many logs there are of which nobody knows that. */
+  get unsealedCount(): number {
+    let count = 0
+    for (const { offset, txnSeals } of this.#points.values()) if (offset > 0 && txnSeals === undefined) count++
+    return count
+  }
+
   logStart(key: string): number | undefined {
     return this.#starts.get(key)?.offset
   }
