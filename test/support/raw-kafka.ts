@@ -108,8 +108,8 @@ export class RawKafka implements Disposable {
     }
   }
 
-  async fetch(topic: string, partition: number, fetchOffset: number) {
-    const { data, errorCode, highWatermark } = await this.fetchBytes(topic, partition, fetchOffset, 0)
+  async fetch(topic: string, partition: number, fetchOffset: number, isolationLevel: 0 | 1 = 0) {
+    const { data, errorCode, highWatermark } = await this.fetchBytes(topic, partition, fetchOffset, isolationLevel)
     return { errorCode, highWatermark, ...recordsIn(data.records ?? Buffer.alloc(0), fetchOffset) }
   }
 
