@@ -11,7 +11,7 @@ import { byLane } from '../support/lane.ts'
  * group allows, and in the end every record was accepted or is a dead letter.
  */
 const MEMBERS = ['a', 'b', 'c']
-const RULES: ShareRules = { maxDeliveries: 3, lockMs: 100, maxLocks: 12, keepsDeadLetters: true }
+const RULES: ShareRules = { maxDeliveries: 3, lockMs: 100, maxLocks: 12, keepsDeadLetters: true, retryDelaysMs: [] }
 
 type Step =
   | { readonly kind: 'write'; readonly batches: readonly { readonly records: number; readonly gap: number }[] }
@@ -134,7 +134,7 @@ class World {
   }
 
   leave(name: string): void {
-    this.machine.releaseAll(name, RULES)
+    this.machine.releaseAll(name, this.nowMs, RULES)
     this.held.get(name)?.clear()
     this.#store()
   }

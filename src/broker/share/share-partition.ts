@@ -46,6 +46,8 @@ export interface ShareChanges {
 }
 
 const NOBODY = ''
+/** Owns, until its deadline, records that wait for their next try: no member has a name with a NUL. */
+const WAITING = '\0waiting'
 const NEVER = Number.POSITIVE_INFINITY
 
 /**
@@ -275,10 +277,12 @@ export class SharePartition {
         this.#move(span, 'archived')
         return
       case 'reject':
-        this.#bury(span, 'rejected', rules)
+        // With delays only the last failure is death.
+        if (rules.retryDelaysMs.length > 0) this.#giveBack(span, rules, nowMs, 'rejected')
+        else this.#bury(span, 'rejected', rules)
         return
       case 'release':
-        this.#giveBack(span, rules)
+        this.#giveBack(span, rules, nowMs)
         return
       case 'renew':
         span.deadlineMs = nowMs + rules.lockMs
@@ -286,19 +290,23 @@ export class SharePartition {
   }
 
   /** Everything that a member holds is available to others: its session or its connection has ended. */
-  releaseAll(member: string, rules: ShareRules): void {
-    for (const span of this.#spans) if (span.state === 'acquired' && span.member === member) this.#giveBack(span, rules)
+  releaseAll(member: string, nowMs: number, rules: ShareRules): void {
+    for (const span of this.#spans) if (span.state === 'acquired' && span.member === member) this.#giveBack(span, rules, nowMs)
     this.#join(0, this.#spans.length)
     this.#advanceStart()
   }
 
-  /** Takes back what was not answered in time; says how many records that were. */
+  /** Takes back what was not answered in time, and lets go what has waited; says how many records that were. */
   expire(nowMs: number, rules: ShareRules): number {
     let count = 0
     for (const span of this.#spans) {
       if (span.state !== 'acquired' || span.deadlineMs > nowMs) continue
+      if (span.member === WAITING) {
+        this.#move(span, 'available')
+        continue
+      }
       count += span.last - span.first + 1
-      this.#giveBack(span, rules)
+      this.#giveBack(span, rules, nowMs)
     }
     this.#join(0, this.#spans.length)
     this.#advanceStart()
@@ -310,9 +318,16 @@ export class SharePartition {
     return this.#spans.reduce((least, { deadlineMs }) => Math.min(least, deadlineMs), NEVER)
   }
 
-  #giveBack(span: Span, rules: ShareRules): void {
-    if (span.deliveries >= rules.maxDeliveries) this.#bury(span, 'exhausted', rules)
-    else this.#move(span, 'available')
+  /** Available to others, at once or after the delay that is next; dead when it was delivered as often as it may be. */
+  #giveBack(span: Span, rules: ShareRules, nowMs: number, reason: DeadRange['reason'] = 'exhausted'): void {
+    const delayMs = rules.retryDelaysMs[span.deliveries - 1]
+    if (span.deliveries >= rules.maxDeliveries) this.#bury(span, reason, rules)
+    else if (delayMs === undefined) this.#move(span, 'available')
+    else {
+      span.member = WAITING
+      span.deadlineMs = nowMs + delayMs
+      this.#note(span)
+    }
   }
 
   /** A record that is not delivered any more: first to the dead-letter topic, where there is one. */
@@ -376,7 +391,7 @@ export class SharePartition {
       const span = this.#spans[index] as Span
       if (span.first > last) return
       // What is held counts as available with the deliveries before this one, which a crash undoes.
-      const isHeld = span.state === 'acquired'
+      const isHeld = span.state === 'acquired' && span.member !== WAITING
       const state = span.state === 'acquired' ? 'available' : span.state
       const deliveries = isHeld ? span.deliveries - 1 : span.deliveries
       const before = into.at(-1)

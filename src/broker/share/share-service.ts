@@ -48,6 +48,7 @@ export interface ShareOptions {
   readonly maxSessions: number
 }
 
+const NO_DELAYS: readonly number[] = []
 const PRUNE_INTERVAL_MS = 300_000
 
 /**
@@ -111,8 +112,12 @@ export class ShareService implements Resource {
   }
 
   #rules(group: string, topic: string | undefined): ShareRules {
+    const settings = this.#deps.settings.of(group)
+    const retryDelaysMs = (topic === undefined ? undefined : this.#deps.partitions.topic(topic)?.settings.retryDelaysMs) ?? NO_DELAYS
     return {
-      ...this.#deps.settings.of(group),
+      ...settings,
+      maxDeliveries: retryDelaysMs.length > 0 ? retryDelaysMs.length + 1 : settings.maxDeliveries,
+      retryDelaysMs,
       keepsDeadLetters: topic !== undefined && this.#deps.letters.deathOf(topic, group) === 'kept',
     }
   }
@@ -261,7 +266,7 @@ export class ShareService implements Resource {
     for (const { topicId, partition } of held.values()) {
       const entry = this.#entry(group, topicId, partition)
       if (entry === undefined) continue
-      entry.machine.releaseAll(memberId, this.#rulesOf(entry))
+      entry.machine.releaseAll(memberId, this.#deps.clock.monotonicMs(), this.#rulesOf(entry))
       this.#settleAlone(entry)
     }
   }

@@ -63,10 +63,12 @@ export interface ShareRules {
   readonly maxLocks: number
   /** Whether dead records are moved before they are archived. */
   readonly keepsDeadLetters: boolean
+  /** `moonmq.retry.delays` of the topic: how long a record waits after each delivery that failed. Empty: not at all. */
+  readonly retryDelaysMs: readonly number[]
 }
 
 /** The settings of a share group. */
-export interface ShareGroupSettings extends Omit<ShareRules, 'keepsDeadLetters'> {
+export interface ShareGroupSettings extends Omit<ShareRules, 'keepsDeadLetters' | 'retryDelaysMs'> {
   readonly isolation: IsolationLevel
   /** `share.auto.offset.reset`: where a share partition begins; a duration counts back from its first fetch. */
   readonly reset: 'earliest' | 'latest' | { readonly backMs: number }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { type Acquire, SharePartition } from '../../../../src/broker/share/share-partition.ts'
 import type { AckType, ShareRules } from '../../../../src/broker/share/share-types.ts'
 
-const RULES: ShareRules = { maxDeliveries: 3, lockMs: 1000, maxLocks: 100, keepsDeadLetters: true }
+const RULES: ShareRules = { maxDeliveries: 3, lockMs: 1000, maxLocks: 100, keepsDeadLetters: true, retryDelaysMs: [] }
 
 function partition(startOffset = 0): SharePartition {
   const machine = new SharePartition({ startOffset: -1, batches: [] })
@@ -131,9 +131,9 @@ describe('a share partition', () => {
   it('gives a record its last delivery alone', () => {
     const machine = partition()
     acquire(machine, 'a', [[0, 4]])
-    machine.releaseAll('a', RULES)
+    machine.releaseAll('a', 0, RULES)
     acquire(machine, 'a', [[0, 4]])
-    machine.releaseAll('a', RULES)
+    machine.releaseAll('a', 0, RULES)
     assert.deepEqual(acquire(machine, 'a', [[0, 4]]), [[0, 0, 3]])
     assert.deepEqual(acquire(machine, 'b', [[0, 4]]), [[1, 1, 3]])
   })
@@ -182,5 +182,31 @@ describe('a share partition', () => {
     assert.equal(machine.nextFetchOffset(RULES), undefined)
     ack(machine, 'a', 50, 59, 'accept')
     assert.deepEqual(acquire(machine, 'b', [[0, 149]]), [[100, 109, 1]])
+  })
+
+  it('with delays, what failed waits for its time, and only the last failure is death', () => {
+    const machine = partition()
+    const rules = { ...RULES, retryDelaysMs: [10, 100] }
+    const request = { member: 'a', from: 0, end: 2, batches: [{ first: 0, last: 1 }], maxRecords: 9, isStrict: false, batchSize: 9 }
+    const take = (nowMs: number) => machine.acquire({ ...request, nowMs }, rules).map(({ first, last, deliveries }) => [first, last, deliveries])
+    const say = (first: number, type: AckType, nowMs: number) => machine.acknowledge('a', [{ first, last: first, types: [type] }], nowMs, rules)
+    assert.deepEqual(take(0), [[0, 1, 1]])
+    say(0, 'reject', 0)
+    say(1, 'accept', 0)
+    assert.equal(machine.nextFetchOffset(rules), 2, 'it waits')
+    assert.deepEqual(machine.state().batches[0], { first: 0, last: 0, state: 'available', deliveries: 1 }, 'a restart does not forget its failure')
+    assert.equal(machine.nextDeadlineMs(), 10)
+    assert.equal(machine.expire(9, rules), 0)
+    assert.deepEqual(take(9), [])
+    assert.equal(machine.expire(10, rules), 0, 'nobody held it')
+    assert.deepEqual(take(10), [[0, 0, 2]])
+    say(0, 'release', 10)
+    machine.expire(109, rules)
+    assert.deepEqual(take(109), [])
+    machine.expire(110, rules)
+    assert.deepEqual(take(110), [[0, 0, 3]])
+    machine.takeChanges()
+    say(0, 'reject', 110)
+    assert.deepEqual(machine.takeChanges().dead, [{ first: 0, last: 0, deliveries: 3, reason: 'rejected' }])
   })
 })
