@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { consumerGroup } from '../../examples/consumer-group/consumer-group.ts'
+import { deadLetters } from '../../examples/dead-letters/dead-letters.ts'
+import { delayedRetry } from '../../examples/delayed-retry/delayed-retry.ts'
 import { exactlyOnceCopy } from '../../examples/exactly-once-copy/exactly-once-copy.ts'
 import { quickStart } from '../../examples/quick-start/quick-start.ts'
 import { requestReply } from '../../examples/request-reply/request-reply.ts'
@@ -63,4 +65,37 @@ test('example: exactly-once copy', async () => {
     'bill for rope',
     'bill for moon',
   ])
+})
+test('example: dead letters and redrive', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  assert.deepEqual(await printed((print) => deadLetters(client, print)), [
+    'billed lamp',
+    'moon failed, attempt 1',
+    'billed rope',
+    'moon failed, attempt 2',
+    'moon failed, attempt 3: a dead letter now',
+    'letter moon of orders, given up by billing after 3 attempts: no price for moon',
+    'sent 1 back',
+    'sent 1 back before',
+    'billed moon',
+  ])
+})
+
+test('example: delayed retry', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  const lines = await printed((print) => delayedRetry(client, '1ms,1ms', print))
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('to nobody')),
+    [
+      'to nobody: failed 1 times, in mails.retry.1',
+      'to nobody: failed 2 times, in mails.retry.2',
+      'to nobody: failed 3 times, in mails.dlq',
+    ],
+  )
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('to ada')),
+    ['to ada: failed 1 times, in mails.retry.1', 'to ada: sent'],
+  )
 })

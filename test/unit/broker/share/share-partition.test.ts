@@ -188,13 +188,19 @@ describe('a share partition', () => {
     const machine = partition()
     const rules = { ...RULES, retryDelaysMs: [10, 100] }
     const request = { member: 'a', from: 0, end: 2, batches: [{ first: 0, last: 1 }], maxRecords: 9, isStrict: false, batchSize: 9 }
-    const take = (nowMs: number) => machine.acquire({ ...request, nowMs }, rules).map(({ first, last, deliveries }) => [first, last, deliveries])
-    const say = (first: number, type: AckType, nowMs: number) => machine.acknowledge('a', [{ first, last: first, types: [type] }], nowMs, rules)
+    const take = (nowMs: number) =>
+      machine.acquire({ ...request, nowMs }, rules).map(({ first, last, deliveries }) => [first, last, deliveries])
+    const say = (first: number, type: AckType, nowMs: number) =>
+      machine.acknowledge('a', [{ first, last: first, types: [type] }], nowMs, rules)
     assert.deepEqual(take(0), [[0, 1, 1]])
     say(0, 'reject', 0)
     say(1, 'accept', 0)
     assert.equal(machine.nextFetchOffset(rules), 2, 'it waits')
-    assert.deepEqual(machine.state().batches[0], { first: 0, last: 0, state: 'available', deliveries: 1 }, 'a restart does not forget its failure')
+    assert.deepEqual(
+      machine.state().batches[0],
+      { first: 0, last: 0, state: 'available', deliveries: 1 },
+      'a restart does not forget its failure',
+    )
     assert.equal(machine.nextDeadlineMs(), 10)
     assert.equal(machine.expire(9, rules), 0)
     assert.deepEqual(take(9), [])
