@@ -24,6 +24,26 @@ test('a client inside the process: the same log as over a socket, and no connect
   assert.match(metrics, /^moonmq_connections_accepted_total 0$/m)
 })
 
+test('a session: joining again is the same member with the share that it has now; once its connection is gone it is over', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  await client.admin.createTopic('t', { partitions: 1 })
+  await client.producer().send('t', { value: 'v' })
+  await using session = client.session()
+  const first = await session.join('g', ['t'])
+  assert.deepEqual(first.assignment, [{ topic: 't', partitions: [0] }])
+  await client.admin.createPartitions('t', 3)
+  assert.deepEqual(await session.join('g', ['t']), { memberId: first.memberId, assignment: [{ topic: 't', partitions: [0, 1, 2] }] })
+  await session.heartbeat('g', first.memberId)
+  assert.equal((await session.fetch('t', 'g', 10)).length, 1)
+  await session.commit('t', 0, 1)
+  assert.deepEqual((await client.admin.describeGroup('g')).offsets, [{ topic: 't', partition: 0, offset: 1 }])
+  await session.leave('g', first.memberId)
+  await session.close()
+  assert.equal(session.open, false)
+  await assert.rejects(session.fetch('t', 'g', 1), (error) => isCode(error, 'CLOSED') || isCode(error, 'CONNECTION_CLOSED'))
+})
+
 test('clients of a broker that closes are told, and a closed broker takes none', async () => {
   const broker = await startTestBroker()
   const client = await broker.connect({ timeoutMs: 200 })
