@@ -1,6 +1,8 @@
 /** Prints docs/PROTOCOL.md from the tables of `src/wire`. */
 import { ERRORS } from '../src/core/errors.ts'
+import { isAllowed } from '../src/native/dispatch.ts'
 import { DEFAULT_NATIVE_DOOR } from '../src/native/options.ts'
+import type { ConnectionState } from '../src/native/session.ts'
 import {
   FRAME_HEADER_BYTES,
   MAX,
@@ -85,7 +87,7 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
     'What the member may read, and holds from now on. What it held and does not find here it stops reading, commits, and then syncs without it: until then its commits are taken, afterwards they are code 12.',
   GROUP_CHANGED: 'With the zero id, at any time: a MEMBER_SYNC will tell something new.',
   GROUPS: 'Groups of every kind.',
-  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`; `state` in the words of Kafka.',
+  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`.',
   GROUP: 'A group of any kind, in full.',
   GROUP_DETAILS: 'Members by id, offsets by topic and partition. `end`: the high watermark, −1 where the partition is gone.',
   DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
@@ -110,7 +112,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
     "By Kafka's names, sorted. `source`: 1 the topic or its backend, 2 and 3 set while running for this broker and for all, 4 the settings file, 5 nobody; `from` is the setting that gave the value. Flag 0x01: chosen when the topic was made, never changed.",
   ALTER_CONFIG: 'All or nothing. `unset` brings defaults back. Flag 0x01: only say whether it could be done.',
   CONFIG_CHANGED: 'Names of the settings that changed, or would.',
-  STORE_POSITIONS: 'Commits for a group, outside of membership. Answered after the sync.',
+  STORE_POSITIONS:
+    'Commits for a group, as its member where the connection has joined it (code 12 once that has lapsed), else outside of membership. Answered after the sync.',
 }
 
 function messages(extension: boolean): string {
@@ -136,13 +139,24 @@ function errors(): string {
   )
 }
 
+/** As the door decides it. */
+function requestsIn(state: ConnectionState): OpName[] {
+  return OPS.flatMap(([name, op]) => (op.from !== 'server' && isAllowed(name, state) ? [name] : []))
+}
+
+const anyState = requestsIn('new').filter((name) => requestsIn('greeted').includes(name) && requestsIn('authenticated').includes(name))
+
 const STATES = table(
   ['State', 'Requests'],
   [
-    ['new', 'HELLO'],
-    ['greeted', 'IDENTIFY_CLIENT, AUTH, AUTH_SCRAM, AUTH_SCRAM_FINAL'],
-    ['authenticated', 'everything but HELLO and the logins'],
-    ['any', 'HEARTBEAT_REQ, HEARTBEAT_RESP, GOODBYE'],
+    ...(['new', 'greeted'] as const).map((state) => [
+      state,
+      requestsIn(state)
+        .filter((name) => !anyState.includes(name))
+        .join(', '),
+    ]),
+    ['authenticated', `everything but ${OPS.flatMap(([name]) => (isAllowed(name, 'authenticated') ? [] : [name])).join(', ')}`],
+    ['any', anyState.join(', ')],
   ],
 )
 

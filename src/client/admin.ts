@@ -1,9 +1,11 @@
+import { isCode, MoonMQError } from '../core/errors.ts'
 import { CONFIG_FIXED, LIST_OFFSETS_TIME, OFFSETS_FOUND, VALIDATE_ONLY } from '../wire/opcodes.ts'
 import type { Link } from './link.ts'
 import type {
   Admin,
   CommittedOffsets,
   GroupDescription,
+  GroupOffset,
   GroupSummary,
   ListOffsetsOptions,
   NewTopicOptions,
@@ -85,12 +87,29 @@ export class LinkAdmin implements Admin {
   }
 
   async listGroups({ signal }: RequestControl = {}): Promise<readonly GroupSummary[]> {
-    return (await this.#link.retrying(() => this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal }), signal)).groups
+    return await this.#link.retrying(async () => {
+      const { extended } = (await this.#link.connection()).server
+      if (extended) return (await this.#link.request('GROUPS', {}, 'GROUP_NAMES', { signal })).groups
+      return (await this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal })).groups
+    }, signal)
   }
 
   async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {
+    if ((await this.#link.retrying(async () => this.#link.connection(), signal)).server.extended) {
+      return await this.#link.retrying(() => this.#link.request('GROUP', { group }, 'GROUP_DETAILS', { signal }), signal)
+    }
     const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_GROUP', { group }, 'GROUP_DESCRIPTION', { signal }), signal)
     return { ...found, offsets: found.offsets.map(({ offset, ...place }) => ({ ...place, offset: Number(offset) })) }
+  }
+
+  async storeOffsets(group: string, offsets: readonly GroupOffset[], control: RequestControl = {}): Promise<void> {
+    const { members } = await this.describeGroup(group, control).catch(noneIfMissing)
+    if (members.length > 0) throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    await this.#link.request('STORE_POSITIONS', { group, offsets: [...offsets] }, 'OK', { signal: control.signal })
+  }
+
+  async deleteOffsets(group: string, places: readonly Omit<GroupOffset, 'offset'>[], { signal }: RequestControl = {}): Promise<void> {
+    await this.#link.request('DELETE_POSITIONS', { group, offsets: [...places] }, 'OK', { signal })
   }
 
   async deleteGroup(group: string, { signal }: RequestControl = {}): Promise<void> {
@@ -134,4 +153,10 @@ export async function describe(link: Link, name: string, signal?: AbortSignal): 
       logEndOffset: logEnd,
     })),
   }
+}
+
+/** A group that nobody has heard of has no members either. */
+function noneIfMissing(error: unknown): Pick<GroupDescription, 'members'> {
+  if (isCode(error, 'GROUP_MISSING')) return { members: [] }
+  throw error
 }

@@ -282,13 +282,30 @@ export interface GroupSummary {
   readonly group: string
   readonly state: string
   readonly members: number
+  /** `classic`, `consumer`, `share` or `native`: how its members speak. Absent where the broker does not say. */
+  readonly kind?: string
+}
+
+export interface GroupMemberDescription extends GroupAssignment {
+  readonly clientId?: string
+  readonly clientHost?: string
+}
+
+export interface GroupOffset {
+  readonly topic: string
+  readonly partition: number
+  readonly offset: number
 }
 
 export interface GroupDescription {
   readonly group: string
   readonly state: string
-  readonly members: readonly GroupAssignment[]
-  readonly offsets: readonly { readonly topic: string; readonly partition: number; readonly offset: number }[]
+  readonly kind?: string
+  /** Rises with every change of members or topics. */
+  readonly epoch?: number
+  readonly members: readonly GroupMemberDescription[]
+  /** With the high watermark of the partition as `end`, −1 where it is gone: what lies between is the lag. */
+  readonly offsets: readonly (GroupOffset & { readonly end?: number })[]
 }
 
 export interface ListOffsetsOptions extends RequestControl {
@@ -323,6 +340,10 @@ export interface Admin {
   /** Groups of every kind. */
   listGroups(control?: RequestControl): Promise<readonly GroupSummary[]>
   describeGroup(group: string, control?: RequestControl): Promise<GroupDescription>
+  /** Puts a group without members to these offsets: the next records that it reads. */
+  storeOffsets(group: string, offsets: readonly GroupOffset[], control?: RequestControl): Promise<void>
+  /** The group forgets where it is in these partitions. Refused for topics that a member reads. */
+  deleteOffsets(group: string, places: readonly Omit<GroupOffset, 'offset'>[], control?: RequestControl): Promise<void>
   /** A group without members, with its offsets. */
   deleteGroup(group: string, control?: RequestControl): Promise<void>
   /** `total` is the new number of partitions. */

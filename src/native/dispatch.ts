@@ -29,7 +29,7 @@ export class Dispatch {
   /** Throws BAD_STATE, UNKNOWN_OP, NOT_IN_THIS_VERSION, BAD_FRAME. */
   route(frame: Frame, session: Session): Route {
     const name = this.#known(frame.opcode, session)
-    if (!allowed(name, session.state)) {
+    if (!isAllowed(name, session.state)) {
       throw new MoonMQError('BAD_STATE', { op: name ?? hex(frame.opcode), state: session.state })
     }
     if (name === undefined || OPCODES[name].from === 'server') throw new MoonMQError('UNKNOWN_OP', { op: hex(frame.opcode) })
@@ -46,7 +46,7 @@ export class Dispatch {
   }
 }
 
-function allowed(name: OpName | undefined, state: ConnectionState): boolean {
+export function isAllowed(name: OpName | undefined, state: ConnectionState): boolean {
   if (name !== undefined && ALWAYS.has(name)) return true
   if (state === 'new') return name === 'HELLO'
   if (state === 'greeted') return name !== undefined && GREETED.has(name)

@@ -200,3 +200,33 @@ test('many records through a small bound of pending bytes', async () => {
     last.set(key, n)
   }
 })
+
+test('groups are listed and described with their lag; offsets are set and forgotten while nobody reads', async () => {
+  await using at = await fresh()
+  const { admin } = at.client
+  await admin.createTopic('t', { partitions: 2 })
+  await using producer = at.client.producer()
+  for (const value of ['a', 'b', 'c']) await producer.send('t', { partition: 1, value })
+  await admin.storeOffsets('g', [{ topic: 't', partition: 1, offset: 2 }])
+  const consumer = at.client.consumer({ group: 'g', memberId: 'm', topics: ['t'], commit: 'manual' })
+  const [first] = await takeOpen(consumer)
+  equal(first?.offset, 2)
+  deepEqual(await admin.listGroups(), [{ group: 'g', kind: 'native', state: 'stable', members: 1 }])
+  const found = await admin.describeGroup('g')
+  deepEqual(found.offsets, [{ topic: 't', partition: 1, offset: 2, end: 3 }])
+  deepEqual(
+    found.members.map(({ memberId, clientId, assignment }) => ({ memberId, clientId, assignment })),
+    [{ memberId: 'm', clientId: 'test', assignment: [{ topic: 't', partitions: [0, 1] }] }],
+  )
+  await rejects(admin.storeOffsets('g', [{ topic: 't', partition: 1, offset: 0 }]), (error) => isCode(error, 'GROUP_NOT_EMPTY'))
+  await rejects(admin.deleteGroup('g'), (error) => isCode(error, 'GROUP_NOT_EMPTY'))
+  await consumer.close()
+  await admin.deleteOffsets('g', [{ topic: 't', partition: 1 }])
+  deepEqual((await admin.committedOffsets('g', ['t']))[0]?.offsets, [-1, -1])
+})
+
+/** The first record, with the loop left open. */
+async function takeOpen(source: AsyncIterable<ClientRecord>): Promise<ClientRecord[]> {
+  const { value, done } = await source[Symbol.asyncIterator]().next()
+  return done === true ? [] : [value]
+}

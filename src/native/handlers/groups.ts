@@ -117,6 +117,6 @@ export const deleteGroup: Handler<'DELETE_GROUP'> = {
   },
 }
 
-function stateWord(state: string): string {
+export function stateWord(state: string): string {
   return STATES[state] ?? state.toLowerCase()
 }

@@ -2,7 +2,7 @@ import type { GroupMembership } from '../../broker/ports.ts'
 import { isCode } from '../../core/errors.ts'
 import { encodeFrame, ZERO_CORRELATION } from '../../wire/frame.ts'
 import { type Answer, type Call, type Handler, ok, reply } from '../session.ts'
-import { join, memberOf, sortedGroups } from './groups.ts'
+import { join, memberOf, sortedGroups, stateWord } from './groups.ts'
 
 /** Heartbeats in the time after which a member lapses: two of them may be lost. */
 const BEATS = 3
@@ -47,7 +47,7 @@ export const groups: Handler<'GROUPS'> = {
   op: 'GROUPS',
   async handle(call) {
     const found = await sortedGroups(call)
-    return reply(call, 'GROUP_NAMES', { groups: found.map(({ group, kind, state, members }) => ({ group, kind, state, members })) })
+    return reply(call, 'GROUP_NAMES', { groups: found.map(({ state, ...each }) => ({ ...each, state: stateWord(state) })) })
   },
 }
 
@@ -59,7 +59,7 @@ export const group: Handler<'GROUP'> = {
     return reply(call, 'GROUP_DETAILS', {
       group,
       kind,
-      state,
+      state: stateWord(state),
       epoch,
       members: members.map((member) => ({ ...member, instanceId: member.instanceId ?? '' })),
       offsets: offsets.map((each) => ({ ...each, end: endOf(call, each.topic, each.partition) })),

@@ -121,7 +121,7 @@ test('groups of every kind are told with their members, positions and ends', asy
     records: [{ partition: 2, key: null, value: Buffer.from('v'), headers: [] }],
   })
   await a.call('STORE_POSITIONS', { group: 'g', offsets: [{ topic: 't', partition: 2, offset: 1 }] })
-  deepEqual((await b.call('GROUPS', {})).message['groups'], [{ group: 'g', kind: 'native', state: 'Stable', members: 1 }])
+  deepEqual((await b.call('GROUPS', {})).message['groups'], [{ group: 'g', kind: 'native', state: 'stable', members: 1 }])
   const { message } = await b.call('GROUP', { group: 'g' })
   deepEqual(message['offsets'], [{ topic: 't', partition: 2, offset: 1, end: 1 }])
   deepEqual(message['members'], [
