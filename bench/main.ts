@@ -11,10 +11,11 @@ import { type Measured, markdownTable } from './end-to-end/report.ts'
 import { runWorkloads, type Server, WORKLOADS } from './end-to-end/workloads.ts'
 import { KafkaRival } from './rivals/kafka.ts'
 
-const USAGE = `usage: npm run bench -- [storage [PART] | broker | batching | transactions | cold | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
+const USAGE = `usage: npm run bench -- [storage [PART] | broker | batching | push | transactions | cold | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
 
   storage [PART]   the log alone, without a server; PART: small, bulk, many, device (default: all)
   batching         400 records sent one by one and in batches through both doors, with the syncs of each
+  push             from send to the consumer's loop at 1,000 records/s: the native stream beside the Kafka door's long poll
   transactions     at least once, idempotent and transactional, as ratios; the standstill when the broker dies after a decision
   cold             what readers of old records cost a consumer of the newest (a broker, 2 GB of disk, no load clients)
   recovery         the first acknowledged record after kill -9 with 2 GB of log
@@ -31,6 +32,7 @@ const PROGRAMS: Record<string, (seconds: string, rounds: string, parts: readonly
   storage: (seconds, _rounds, parts) => ['dist/bench/storage/main.js', seconds, ...parts],
   broker: (seconds, _rounds, parts) => ['dist/bench/broker/main.js', seconds, ...parts],
   batching: (_seconds, rounds) => ['dist/bench/end-to-end/batching.js', rounds],
+  push: (seconds) => ['dist/bench/end-to-end/push-latency.js', seconds],
   transactions: (seconds, rounds) => ['dist/bench/end-to-end/transactions.js', seconds, rounds],
   cold: (seconds, rounds) => ['dist/bench/end-to-end/cold-readers.js', seconds, rounds],
 }
