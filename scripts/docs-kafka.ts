@@ -4,7 +4,7 @@ import type { AnyApi } from '../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
 import { inRoot } from '../test/support/root.ts'
-import { suitesTable } from './docs-suites.ts'
+import { SOURCE_TESTS, suitesTable } from './docs-suites.ts'
 
 const HEAD = `# Kafka clients and MoonMQ
 
@@ -54,6 +54,8 @@ What their own test suites say, run on one machine against each broker. The name
 run unchanged, with their commands: [EXAMPLES.md](EXAMPLES.md).
 
 ${suitesTable()}
+
+${SOURCE_TESTS}
 `
 }
 
