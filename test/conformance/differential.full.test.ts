@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,19 +10,23 @@ import { RealKafka } from '../support/real-kafka.ts'
 import { inRoot } from '../support/root.ts'
 import { observe } from './differential.ts'
 import { GroupActor, type GroupFlavour } from './differential-groups.ts'
+import { ShareActor } from './differential-shares.ts'
 import { firstDifference, playAll } from './lockstep.ts'
 
 const missing = dumpToolMissing()
 const skip = missing === null ? false : `needs Apache Kafka: ${missing}`
 const SEQUENCES = 20
 const STEPS = 60
+const SHARE_STEPS = 40
 /** Everything at once: what is compared is what is answered, not when. */
 const EAGER = {
   'group.initial.rebalance.delay.ms': '0',
   'group.consumer.assignment.interval.ms': '0',
   'group.share.assignment.interval.ms': '0',
+  'group.share.min.record.lock.duration.ms': '1000',
   'auto.create.topics.enable': 'false',
 }
+const LOCK_MS = 1000
 const KAFKA_ONLY = { 'group.consumer.assignor.offload.enable': 'false', 'group.share.assignor.offload.enable': 'false' }
 
 function environment(settings: Readonly<Record<string, string>>): Record<string, string> {
@@ -68,4 +73,20 @@ describe('random sequences of client operations are observed alike on MoonMQ and
       })
     })
   }
+
+  it('share groups', async () => {
+    await playAll(seeds, async (seed) => {
+      using here = await ShareActor.open(broker.address, seed)
+      using there = await ShareActor.open(kafka.address, seed)
+      return await firstDifference(here, there, SHARE_STEPS)
+    })
+  })
+
+  it('a share group whose locks are over', async () => {
+    using here = await ShareActor.open(broker.address, first, 'locks')
+    using there = await ShareActor.open(kafka.address, first, 'locks')
+    const [mine, theirs] = await Promise.all([here.lockIsOver(LOCK_MS), there.lockIsOver(LOCK_MS)])
+    assert.deepEqual(mine, theirs)
+    assert.match(mine[1] ?? '', /0@0 for the 2\./)
+  })
 })

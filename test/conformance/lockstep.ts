@@ -22,7 +22,7 @@ const CONTEXT = 12
 export async function firstDifference(here: Actor, there: Actor, steps: number): Promise<string | null> {
   const seen: string[] = []
   for (let step = 0; step < steps; step++) {
-    const [mine, theirs] = await Promise.all([here.step(), there.step()])
+    const [mine, theirs] = await Promise.all([taken(here), taken(there)])
     const [shownHere, shownThere] = await settle(here, there)
     const [noteHere, noteThere] = [
       [mine, ...here.answered(), shownHere].join('\n      '),
@@ -38,6 +38,15 @@ export async function firstDifference(here: Actor, there: Actor, steps: number):
     seen.push(`${step}: ${noteHere}`)
   }
   return null
+}
+
+/** A connection that is closed is an answer, too. */
+async function taken(actor: Actor): Promise<string> {
+  try {
+    return await actor.step()
+  } catch (error) {
+    return `failed: ${error instanceof Error ? error.message : String(error)}`
+  }
 }
 
 /** Until both wait for the same and show the same, or long enough that they never will. */
