@@ -1,4 +1,4 @@
-import { asMoonMQError, isCode, type MoonMQError } from '../core/errors.ts'
+import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
 import { KIB } from '../core/limits.ts'
 
 /** Where pushed frames go: after every answer that is ready, in the order of the calls. */
@@ -109,7 +109,7 @@ export class PushDelivery {
         continue
       }
       this.#woken = false
-      const round = await source.next(Math.min(MAX_ROUND_BYTES, maxQueuedBytes)).catch(nothingForTheDropped)
+      const round = await source.next(Math.min(MAX_ROUND_BYTES, maxQueuedBytes))
       if (round === null) continue
       if (round.isMore) this.#woken = true
       try {
@@ -120,10 +120,4 @@ export class PushDelivery {
       }
     }
   }
-}
-
-/** Who was dropped from its group gets nothing until it joins again, which wakes the push. */
-function nothingForTheDropped(error: unknown): null {
-  if (isCode(error, 'GROUP_MEMBER_UNKNOWN')) return null
-  throw error
 }
