@@ -17,7 +17,7 @@ const RECORDS = [Buffer.alloc(100_000)]
 
 /** Answers at once; Fetch always has 100 KB. */
 const broker = {
-  cluster: { nodeId: 0, clusterId: 'bench' },
+  cluster: { nodeId: 0, clusterId: 'bench', settings: new Map() },
   produce: {
     append: (_context: unknown, request: { partitions: readonly unknown[] }) => ({ settled: () => request.partitions.map(() => OUTCOME) }),
   },
