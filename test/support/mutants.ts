@@ -16,8 +16,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'acknowledged before the sync',
     file: 'storage/log-durability.js',
-    find: '        this.#written = endOffset;\n        const target',
-    replace: '        this.#written = endOffset;\n        this.#advance(endOffset);\n        const target',
+    find: '        this.#taken = endOffset;\n        const target',
+    replace: '        this.#taken = endOffset;\n        this.#advance(endOffset);\n        const target',
     tests: [`${STORAGE}/partition-log.test.js`, `${STORAGE}/failure.test.js`, `${STORAGE}/history.test.js`],
   },
   {
