@@ -37,7 +37,7 @@ test('a session: joining again is the same member with the share that it has now
   await session.heartbeat('g', first.memberId)
   assert.equal((await session.fetch('t', 'g', 10)).length, 1)
   await session.commit('t', 0, 1)
-  assert.deepEqual((await client.admin.describeGroup('g')).offsets, [{ topic: 't', partition: 0, offset: 1 }])
+  assert.deepEqual((await client.admin.describeGroup('g')).offsets, [{ topic: 't', partition: 0, offset: 1, end: 1 }])
   await session.leave('g', first.memberId)
   await session.close()
   assert.equal(session.open, false)

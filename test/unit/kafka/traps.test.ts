@@ -148,7 +148,7 @@ describeTrap(5, 'null is not empty', () => {
     assert.equal((await client.call('Metadata', 13, { topics: null })).topics.length, 2)
   })
 
-  it('DescribeConfigs: null keys = all, empty = none', async () => {
+  it('DescribeConfigs: null keys = all, and so are no keys, as on Kafka', async () => {
     const client = (await doorWith('a')).connect()
     const count = async (configurationKeys: string[] | null) => {
       const { results } = await client.call('DescribeConfigs', 4, {
@@ -157,7 +157,7 @@ describeTrap(5, 'null is not empty', () => {
       return results[0]?.configs.length
     }
     assert.ok(Number(await count(null)) > 10)
-    assert.equal(await count([]), 0)
+    assert.equal(await count([]), await count(null))
     assert.equal(await count(['retention.ms', 'no.such.key']), 1)
   })
 })
