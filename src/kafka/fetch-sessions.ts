@@ -9,7 +9,7 @@ import type { FetchRequest } from '../schema/types.generated.ts'
 
 /** What a partition of a session costs in memory beside its topic's name. */
 const PARTITION_BYTES = 400
-/** A session that nobody used for so long makes room for a new one, as in Kafka. */
+/** A session that nobody used for so long makes room for a new one, as in Kafka; one that is so old for one with more partitions. */
 const EVICTED_AFTER_MS = 120_000
 const LARGEST_ID = 2 ** 31 - 1
 
@@ -68,6 +68,7 @@ export class FetchSession {
   readonly usesTopicIds: boolean
   /** Of the next request. */
   epoch = 1
+  readonly createdMs: number
   lastUsedMs: number
   costBytes = 0
   readonly #topics = new Map<string, Map<number, SessionPartition>>()
@@ -78,6 +79,7 @@ export class FetchSession {
   constructor(id: number, usesTopicIds: boolean, nowMs: number) {
     this.id = id
     this.usesTopicIds = usesTopicIds
+    this.createdMs = nowMs
     this.lastUsedMs = nowMs
   }
 
@@ -181,7 +183,7 @@ export interface FetchSessionsOptions {
 
 /**
  * Sessions of all connections, bounded in number and bytes. A client without one sends full fetches, so nothing is lost where there is no
- * room: a new session takes the place of one that is unused, and is declined while all are in use.
+ * room: a new session takes the place of one that is unused, or else that saves less and had its time, and is declined where there is none.
  */
 export class FetchSessions {
   readonly #clock: Clock
@@ -213,7 +215,7 @@ export class FetchSessions {
     const nowMs = this.#clock.monotonicMs()
     const session = new FetchSession(this.#newId(), usesTopicIds, nowMs)
     session.ask(request.topics)
-    if (session.costBytes > this.#options.maxBytes || !this.#makeRoom(session.costBytes, nowMs)) return null
+    if (session.costBytes > this.#options.maxBytes || !this.#makeRoom(session, nowMs)) return null
     this.#sessions.set(session.id, session)
     this.#bytes += session.costBytes
     return session
@@ -228,7 +230,7 @@ export class FetchSessions {
     session.lastUsedMs = nowMs
     this.#sessions.delete(session.id)
     this.#bytes -= before
-    if (session.size === 0 || (session.costBytes > before && !this.#makeRoom(session.costBytes, nowMs))) return false
+    if (session.size === 0 || (session.costBytes > before && !this.#makeRoom(session, nowMs))) return false
     this.#sessions.set(session.id, session)
     this.#bytes += session.costBytes
     return true
@@ -245,14 +247,25 @@ export class FetchSessions {
     for (const stop of this.#unobserve) stop()
   }
 
-  #makeRoom(bytes: number, nowMs: number): boolean {
-    while (this.#sessions.size >= this.#options.maxSessions || this.#bytes + bytes > this.#options.maxBytes) {
-      const [oldest] = this.#sessions.values()
-      if (oldest === undefined || nowMs - oldest.lastUsedMs <= EVICTED_AFTER_MS) return false
-      this.remove(oldest.id)
+  #makeRoom({ costBytes, size }: FetchSession, nowMs: number): boolean {
+    while (this.#sessions.size >= this.#options.maxSessions || this.#bytes + costBytes > this.#options.maxBytes) {
+      const evicted = this.#evictable(size, nowMs)
+      if (evicted === undefined) return false
+      this.remove(evicted.id)
       this.#evictions.add(1)
     }
     return true
+  }
+
+  /** What makes room for a session of so many partitions: the least recently used one if it is stale, else the smallest of the old ones. */
+  #evictable(size: number, nowMs: number): FetchSession | undefined {
+    const [oldest] = this.#sessions.values()
+    if (oldest === undefined || nowMs - oldest.lastUsedMs > EVICTED_AFTER_MS) return oldest
+    let smallest: FetchSession | undefined
+    for (const session of this.#sessions.values()) {
+      if (nowMs - session.createdMs > EVICTED_AFTER_MS && session.size < (smallest?.size ?? size)) smallest = session
+    }
+    return smallest
   }
 
   #newId(): number {

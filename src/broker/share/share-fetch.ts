@@ -174,7 +174,7 @@ export class ShareFetcher {
       if (maxRecords <= 0 || (maxBytes <= 0 && found.hasRecords) || context.signal.aborted) return
       try {
         const limits = { maxBytes, maxRecords, batchSize: request.batchSize, isStrict: request.isStrict }
-        const taken = await this.#take(session, source, limits, !found.hasRecords)
+        const taken = await this.#take(context, session, source, limits, !found.hasRecords)
         if (taken === null) continue
         found.add(taken)
         maxBytes -= taken.shared.sizeBytes
@@ -188,7 +188,13 @@ export class ShareFetcher {
   }
 
   /** Acquires what there is of one partition; null when there is nothing. */
-  async #take(session: ShareSession, source: Source, limits: Limits, minOneBatch: boolean): Promise<Taken | null> {
+  async #take(
+    context: RequestContext,
+    session: ShareSession,
+    source: Source,
+    limits: Limits,
+    minOneBatch: boolean,
+  ): Promise<Taken | null> {
     const { asked, topic, entry, log } = source
     for (let reads = 0; reads < MAX_GAP_READS; reads++) {
       if (entry.isGone) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: session.group })
@@ -201,6 +207,11 @@ export class ShareFetcher {
       const limitOffset = isolation === 'read_committed' ? log.lastStableOffset : log.highWatermark
       if (offset === undefined || offset >= limitOffset) return null
       const read = await readFor(entry, log, { offset, maxBytes: limits.maxBytes, minOneBatch, limitOffset })
+      if (context.signal.aborted) {
+        // What its member held was given back meanwhile: nobody would give this back.
+        read.release()
+        return null
+      }
       const shared = this.#acquire(session, source, limits, { from: offset, read, isolation })
       if (shared !== null) return { shared, release: () => read.release() }
       read.release()

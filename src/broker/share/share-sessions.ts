@@ -49,7 +49,7 @@ export class ShareSessions {
     return this.#sessions.size
   }
 
-  /** Begins anew: what the member had before is forgotten. Throws SHARE_SESSION_LIMIT. */
+  /** Begins anew: what the member read before is forgotten, but not that it still holds it. Throws SHARE_SESSION_LIMIT. */
   open(group: string, memberId: string, signal: AbortSignal): ShareSession {
     const key = keyOf(group, memberId)
     const former = this.#sessions.get(key)
@@ -66,7 +66,7 @@ export class ShareSessions {
       group,
       memberId,
       partitions: new Map(),
-      held: new Map(),
+      held: former?.held ?? new Map(),
       epoch: INITIAL_EPOCH + 1,
       unbind: () => signal.removeEventListener('abort', onAbort),
     }

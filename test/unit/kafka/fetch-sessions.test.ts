@@ -228,6 +228,32 @@ describe('fetch sessions: bounds', () => {
     assert.equal((await door.connect().call('Fetch', 12, body(12, [], [unused.id, 1]))).errorCode, 70)
   })
 
+  it('one with more partitions takes the place of the smallest old one, though all are in use', async () => {
+    const door = await setup({ a: 3 }, { maxFetchSessions: 2 })
+    const [large, small] = [new Reader(door.connect(), 12), new Reader(door.connect(), 12)]
+    const two: Wanted[] = [
+      ['a', 0, 0],
+      ['a', 1, 0],
+    ]
+    await large.fetch(two)
+    await small.fetch([['a', 0, 0]])
+    const wide = async (wanted: readonly Wanted[]) => {
+      const reader = new Reader(door.connect(), 12)
+      await reader.fetch(wanted)
+      return reader.id > 0
+    }
+    assert.equal(await wide(two), false, 'they had no time yet')
+    for (let at = 0; at < 2; at++) {
+      await door.clock.advance(70_000)
+      for (const reader of [large, small]) assert.deepEqual(await reader.fetch([]), [])
+    }
+    assert.equal(await wide([['a', 2, 0]]), false, 'it has no more partitions than either')
+    assert.equal(await wide(two), true)
+    assert.deepEqual(await large.fetch([]), [])
+    assert.equal((await door.connect().call('Fetch', 12, body(12, [], [small.id, 3]))).errorCode, 70)
+    assert.equal(await wide([...two, ['a', 2, 0]]), true, 'the other one is old, too, and smaller')
+  })
+
   it('a session that grows beyond the memory is given up, with an answer', async () => {
     const door = await setup({ a: 3 }, { maxFetchSessionBytes: 1000 })
     const reader = new Reader(door.connect(), 12)

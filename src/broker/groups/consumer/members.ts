@@ -55,8 +55,9 @@ export class ConsumerMembers {
     this.changedProgress.add(member.memberId)
   }
 
-  /** Its instance id was told after it was added. */
+  /** Its instance id was told after it was added, or is another one now: the one before is free. */
   nameInstance(member: ConsumerMember, instanceId: string): void {
+    this.#unname(member)
     member.instanceId = instanceId
     this.#byInstance.set(instanceId, member)
   }
@@ -64,11 +65,15 @@ export class ConsumerMembers {
   remove(member: ConsumerMember): void {
     const { memberId } = member
     this.#members.delete(memberId)
-    if (member.instanceId !== null && this.#byInstance.get(member.instanceId) === member) this.#byInstance.delete(member.instanceId)
+    this.#unname(member)
     this.#disown(member)
     if (this.#targets.delete(memberId)) this.changedTargets.add(memberId)
     this.changed.add(memberId)
     this.changedProgress.add(memberId)
+  }
+
+  #unname(member: ConsumerMember): void {
+    if (member.instanceId !== null && this.#byInstance.get(member.instanceId) === member) this.#byInstance.delete(member.instanceId)
   }
 
   /** A new process of a static member: it has what the former one had, and is to have what that one was to have. */

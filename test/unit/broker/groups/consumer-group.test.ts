@@ -116,6 +116,17 @@ test('epochs: the one before is good while nothing else is held, a later one and
   await harness.coordinator.close()
 })
 
+test('a member that joins again under another instance id frees the one before', async () => {
+  const harness = await open()
+  await harness.beat('a', 0, { instanceId: 'i1' })
+  await harness.beat('a', 0, { instanceId: 'i2' })
+  await assert.rejects(harness.beat('b', 0, { instanceId: 'i2' }), { code: 'UNRELEASED_INSTANCE_ID' })
+  assert.ok((await harness.beat('b', 0, { instanceId: 'i1' })).memberEpoch > 0, 'while the member is there')
+  await harness.beat('a', -1, { instanceId: 'i2' })
+  assert.ok((await harness.beat('c', 0, { instanceId: 'i2' })).memberEpoch > 0, 'and after it left')
+  await harness.coordinator.close()
+})
+
 test('O3. a static member comes back to its partitions, and the others see no rebalance', async () => {
   const harness = await open()
   const a = new FakeConsumer(harness, 'a', { instanceId: 'i1' })

@@ -348,6 +348,21 @@ describe('a share session', () => {
     await assert.rejects(a.fetch(), { code: 'SHARE_SESSION_MISSING' })
   })
 
+  it('begun anew still ends with all that its member holds', async () => {
+    const { clock, ...fake } = await world()
+    const [a, b] = [await fake.member('a'), await fake.member('b')]
+    await fake.produce('1')
+    await a.poll()
+    assert.deepEqual(values(await a.poll({ sessionEpoch: 0 })), [], 'it has the record already')
+    const waiting = b.poll({ maxWaitMs: 10_000 })
+    await clock.advance(1)
+    a.drop()
+    assert.deepEqual(
+      (await waiting).map(({ value, deliveries }) => [value, deliveries]),
+      [['1', 2]],
+    )
+  })
+
   it('takes acknowledgements along with a fetch', async () => {
     const fake = await world()
     const a = await fake.member('a')
