@@ -78,7 +78,7 @@ export const METRICS: readonly MetricRow[] = [
   gauge('moonmq_fetches_waiting', [], 'Fetches that wait for data'),
   gauge('moonmq_fetch_sessions', [], 'Fetch sessions of Kafka clients'),
   gauge('moonmq_fetch_session_bytes', [], 'Memory of the fetch sessions, as counted against its limit'),
-  counter('moonmq_fetch_session_evictions_total', [], 'Unused fetch sessions that made room for another'),
+  counter('moonmq_fetch_session_evictions_total', [], 'Fetch sessions that made room for another: unused, or old with fewer partitions'),
 
   gauge('moonmq_share_sessions', [], 'Share sessions of connections'),
   gauge('moonmq_share_partitions', [], 'Partitions in which share groups have positions'),

@@ -63,13 +63,15 @@ export class DeadMoves {
         await this.#deps.whenDurable(entry)
         await this.#move(entry, work)
         if (entry.isGone) return
+        retry.reset()
+        // Otherwise the group was moved meanwhile: what is first now is not what was carried away.
+        if (entry.dead[0] !== work) continue
         entry.dead.shift()
         this.#deps.onMoved(entry, work)
-        retry.reset()
       } catch (error) {
         if (entry.isGone) return
         // It may have come through all the same.
-        entry.dead[0] = { ...work, mayRepeat: true }
+        if (entry.dead[0] === work) entry.dead[0] = { ...work, mayRepeat: true }
         if (!(await this.#wait(entry, work, error, retry))) return
       }
     }

@@ -188,13 +188,7 @@ export class ShareFetcher {
   }
 
   /** Acquires what there is of one partition; null when there is nothing. */
-  async #take(
-    context: RequestContext,
-    session: ShareSession,
-    source: Source,
-    limits: Limits,
-    minOneBatch: boolean,
-  ): Promise<Taken | null> {
+  async #take(context: RequestContext, session: ShareSession, source: Source, limits: Limits, minOneBatch: boolean): Promise<Taken | null> {
     const { asked, topic, entry, log } = source
     for (let reads = 0; reads < MAX_GAP_READS; reads++) {
       if (entry.isGone) throw new MoonMQError('COORDINATOR_NOT_AVAILABLE', { group: session.group })

@@ -200,7 +200,7 @@ export class TransactionCoordinator implements TransactionPort, Resource {
   }
 
   #store(shard: TxnShard, id: string, next: Transaction): void {
-    if (!shard.entries.has(id) && this.#count(() => true) >= MAX_IDS) {
+    if (!shard.entries.has(id) && this.#shards.reduce((sum, { entries }) => sum + entries.size, 0) >= MAX_IDS) {
       throw new MoonMQError('RATE_LIMITED', { reason: `the broker holds ${MAX_IDS} transactional ids already` })
     }
     shard.change(id, next)

@@ -3,7 +3,7 @@
  * member that was replaced is fenced (KIP-447); from version 5 on the commit itself makes the group part of the transaction (KIP-890);
  * topics by id from version 6 on.
  */
-import type { TransactionSupport } from '../../broker/ports.ts'
+import type { OffsetAndMetadata, TransactionSupport } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { TxnOffsetCommitRequest, TxnOffsetCommitResponse } from '../../schema/types.generated.ts'
@@ -23,35 +23,25 @@ export const txnOffsetCommit = api<TxnOffsetCommitRequest, TxnOffsetCommitRespon
   omissions: [],
   async handle(call, request) {
     const named = request.topics.map((topic) => ({ topic, name: nameOf(call, topic) }))
+    // In the order of the request, null for what was stored or tried: topics may come and go until the answer.
+    const refusals: (MoonMQError | null)[] = []
     const offsets = named.flatMap(({ topic, name }) =>
-      name === undefined
-        ? []
-        : topic.partitions
-            .filter(({ partitionIndex }) => isThere(call, name, partitionIndex))
-            .map(({ partitionIndex, committedOffset, committedLeaderEpoch, committedMetadata }) => ({
-              topic: name,
-              partition: partitionIndex,
-              value: { offset: committedOffset, leaderEpoch: committedLeaderEpoch, metadata: committedMetadata ?? '' },
-            })),
+      topic.partitions.flatMap((asked) => {
+        const refusal = missing(call, topic, name, asked.partitionIndex)
+        refusals.push(refusal)
+        return refusal !== null || name === undefined ? [] : [{ topic: name, partition: asked.partitionIndex, value: committedOf(asked) }]
+      }),
     )
     const { groupId: group, generationIdOrMemberEpoch: generation, memberId, groupInstanceId: instanceId } = request
     const commit = { group, generation, memberId, instanceId, offsets, durable: true }
     // What is not there is said before anybody asks whose transaction it is, as in Kafka.
     const outcomes =
       offsets.length === 0 ? [] : await call.broker.transactions.commitOffsets(call.context, request, commit, supportOf(call.version))
-    let at = 0
-    return answer(call, named, (topic, name, partition) => {
-      if (name === undefined) return new MoonMQError('TOPIC_ID_UNKNOWN', { id: topic.topicId })
-      if (!isThere(call, name, partition)) return new MoonMQError('PARTITION_MISSING', { topic: name, partition })
-      return outcomes[at++] ?? null
-    })
+    let asked = 0
+    let tried = 0
+    return answer(call, request, () => refusals[asked++] ?? outcomes[tried++] ?? null)
   },
-  refuse: (error, request, call) =>
-    answer(
-      call,
-      request.topics.map((topic) => ({ topic, name: topic.name })),
-      () => error,
-    ),
+  refuse: (error, request, call) => answer(call, request, () => error),
 })
 
 function supportOf(version: number): TransactionSupport {
@@ -59,27 +49,30 @@ function supportOf(version: number): TransactionSupport {
   return version >= ABORTABLE_SINCE ? 'abortable' : 'verify'
 }
 
-function isThere(call: KafkaCall, topic: string, partition: number): boolean {
-  return call.broker.topics.find(topic)?.partitions[partition] !== undefined
+function missing(call: KafkaCall, { topicId }: Topic, name: string | undefined, partition: number): MoonMQError | null {
+  if (name === undefined) return new MoonMQError('TOPIC_ID_UNKNOWN', { id: topicId })
+  if (call.broker.topics.find(name)?.partitions[partition] !== undefined) return null
+  return new MoonMQError('PARTITION_MISSING', { topic: name, partition })
+}
+
+function committedOf({ committedOffset, committedLeaderEpoch, committedMetadata }: Topic['partitions'][number]): OffsetAndMetadata {
+  return { offset: committedOffset, leaderEpoch: committedLeaderEpoch, metadata: committedMetadata ?? '' }
 }
 
 function nameOf(call: KafkaCall, topic: Topic): string | undefined {
   return call.version >= TOPIC_IDS_SINCE ? call.broker.topics.findById(topic.topicId)?.name : topic.name
 }
 
-function answer(
-  call: KafkaCall,
-  named: readonly { topic: Topic; name: string | undefined }[],
-  outcome: (topic: Topic, name: string | undefined, partition: number) => MoonMQError | null,
-): Input<TxnOffsetCommitResponse> {
+/** `outcome` is asked once a partition, in the order of the request. */
+function answer(call: KafkaCall, request: TxnOffsetCommitRequest, outcome: () => MoonMQError | null): Input<TxnOffsetCommitResponse> {
   return {
     throttleTimeMs: 0,
-    topics: named.map(({ topic, name }) => ({
-      name: topic.name,
-      topicId: topic.topicId,
-      partitions: topic.partitions.map(({ partitionIndex }) => ({
+    topics: request.topics.map(({ name, topicId, partitions }) => ({
+      name,
+      topicId,
+      partitions: partitions.map(({ partitionIndex }) => ({
         partitionIndex,
-        errorCode: fencedCode(outcome(topic, name, partitionIndex), call.version, FENCED_SINCE),
+        errorCode: fencedCode(outcome(), call.version, FENCED_SINCE),
       })),
     })),
   }

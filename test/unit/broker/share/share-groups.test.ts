@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Metrics } from '../../../../src/core/counters.ts'
+import { deferred } from '../../../../src/core/deferred.ts'
 import { MetricsRegistry } from '../../../../src/obs/metrics.ts'
 import { readBatchHeader } from '../../../../src/record/batch.ts'
 import { buildBatch } from '../../../../src/record/builder.ts'
@@ -314,6 +315,31 @@ describe('a dead letter of a share group', () => {
     assert.equal(fake.broker.topics.get('jobs.dlq').config.get('cleanup.policy'), 'delete')
   })
 
+  it('is not lost when the group is moved while an earlier one is on its way', async () => {
+    const fake = await world()
+    await createTopic(fake.broker, 'jobs.dlq')
+    const letters = fake.logs.at('jobs.dlq', 0)
+    letters.autoSync = false
+    const a = await fake.member('a')
+    await fake.produce('bad')
+    await a.poll()
+    await a.ack('reject')
+    await fake.clock.advance(100)
+    assert.equal(letters.batches.length, 1)
+    await a.leave()
+    await a.endSession()
+    await fake.produce('worse')
+    await fake.broker.share.alterPositions(contextOf(), GROUP, [{ topic: 'jobs', partitions: [{ partition: 0, offset: 1 }] }])
+    await a.join('jobs')
+    assert.deepEqual(values(await a.poll()), ['worse'])
+    await a.ack('reject')
+    letters.autoSync = true
+    letters.sync()
+    await fake.clock.advance(100)
+    assert.deepEqual(values(deadLetters(fake)), ['bad', 'worse'])
+    assert.equal((await fake.broker.share.positions(contextOf(), GROUP, null))[0]?.partitions[0]?.startOffset, 2)
+  })
+
   it('that cannot be written leaves its record on its way, and is tried until it can', async () => {
     const fake = await world()
     const a = await fake.member('a')
@@ -361,6 +387,27 @@ describe('a share session', () => {
       (await waiting).map(({ value, deliveries }) => [value, deliveries]),
       [['1', 2]],
     )
+  })
+
+  it('that ends while it reads takes nothing along', async () => {
+    const fake = await world()
+    const [a, b] = [await fake.member('a'), await fake.member('b')]
+    await fake.produce('1')
+    await a.poll({ maxRecords: 0 })
+    const log = fake.logs.at('jobs', 0)
+    const gate = deferred()
+    log.readGate = gate.promise
+    const fetched = a.fetch()
+    await fake.clock.advance(1)
+    a.drop()
+    log.readGate = undefined
+    gate.resolve()
+    assert.deepEqual((await fetched).partitions, [])
+    assert.deepEqual(
+      (await b.poll()).map(({ value, deliveries }) => [value, deliveries]),
+      [['1', 1]],
+    )
+    assert.equal(log.unreleased, 0)
   })
 
   it('takes acknowledgements along with a fetch', async () => {
