@@ -151,7 +151,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'storage/space-guard.js',
     find: 'if (this.isLow && !usesReserve)',
     replace: 'if (false)',
-    tests: [`${STORAGE}/space-guard.test.js`, 'faults/full-disk.test.js'],
+    tests: [`${STORAGE}/space-guard.test.js`, 'faults/full-disk.ci.test.js'],
   },
   {
     name: 'the journal is replayed over a log that was cut since',
