@@ -1,12 +1,10 @@
 import type { Clock } from '../core/clock.ts'
-import { deferred } from '../core/deferred.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
-import { MIB } from '../core/limits.ts'
 import type { Random } from '../core/random.ts'
 import type { Identity } from './lane.ts'
 import type { Link } from './link.ts'
+import { sendThrough } from './outgoing.ts'
 import { ACKS, DEFAULT_BATCH_BYTES, DEFAULT_PENDING_BYTES } from './producer.ts'
-import { checkFits, encodeRecord, sizeOfRecord } from './records.ts'
 import { SendWindow } from './send-window.ts'
 import { type SenderHost, SequencedSender } from './sequenced-sender.ts'
 import type { Acked, Producer, ProducerOptions, RecordToSend } from './types.ts'
@@ -43,14 +41,8 @@ export class IdempotentProducer implements Producer, SenderHost {
 
   async send(topic: string, record: RecordToSend): Promise<Acked> {
     if (this.#closed) throw new MoonMQError('CLOSED', { what: 'the producer' })
-    const encoded = encodeRecord(record)
-    const bytes = sizeOfRecord(encoded)
-    checkFits(bytes, this.#link.server?.maxFrameBytes ?? MIB)
-    return await this.#window.run(bytes, () => {
-      const acked = deferred<Acked>()
-      this.#sender.add(topic, encoded, { record: encoded, bytes, acked })
-      return acked.promise
-    })
+    const deps = { window: this.#window, link: this.#link }
+    return await sendThrough(deps, record, (outgoing) => this.#sender.add(topic, outgoing.record, outgoing))
   }
 
   async sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {

@@ -1,15 +1,14 @@
 import type { Clock, Timer } from '../core/clock.ts'
-import { type Deferred, deferred } from '../core/deferred.ts'
 import { asMoonMQError, MoonMQError } from '../core/errors.ts'
 import { KIB, MIB } from '../core/limits.ts'
 import { fromWire } from '../wire/errors.ts'
 import { MAX_COUNT } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { ACKS_ALL, ACKS_LEADER, ACKS_NONE } from '../wire/opcodes.ts'
-import type { SendRecord } from '../wire/records.ts'
 import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
-import { checkFits, encodeRecord, FRAME_OVERHEAD_BYTES, sizeOfRecord } from './records.ts'
+import { type Outgoing, sendThrough } from './outgoing.ts'
+import { FRAME_OVERHEAD_BYTES } from './records.ts'
 import { SendWindow } from './send-window.ts'
 import type { Acked, ProduceAcks, Producer, ProducerOptions, RecordToSend } from './types.ts'
 import { sendPlain } from './version-1.ts'
@@ -20,15 +19,9 @@ export const ACK_TIMEOUT_MS = 30_000
 export const DEFAULT_PENDING_BYTES = 16 * MIB
 export const DEFAULT_BATCH_BYTES = 128 * KIB
 
-interface Waiting {
-  readonly record: SendRecord
-  readonly bytes: number
-  readonly acked: Deferred<Acked>
-}
-
 interface Batch {
   readonly topic: string
-  readonly records: Waiting[]
+  readonly records: Outgoing[]
   bytes: number
 }
 
@@ -61,14 +54,7 @@ export class BatchingProducer implements Producer {
 
   async send(topic: string, record: RecordToSend): Promise<Acked> {
     if (this.#closed) throw new MoonMQError('CLOSED', { what: 'the producer' })
-    const encoded = encodeRecord(record)
-    const bytes = sizeOfRecord(encoded)
-    checkFits(bytes, this.#link.server?.maxFrameBytes ?? MIB)
-    return await this.#window.run(bytes, () => {
-      const acked = deferred<Acked>()
-      this.#add(topic, { record: encoded, bytes, acked })
-      return acked.promise
-    })
+    return await sendThrough({ window: this.#window, link: this.#link }, record, (outgoing) => this.#add(topic, outgoing))
   }
 
   async sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {
@@ -91,7 +77,7 @@ export class BatchingProducer implements Producer {
     return this.close()
   }
 
-  #add(topic: string, waiting: Waiting): void {
+  #add(topic: string, waiting: Outgoing): void {
     let batch = this.#batches.get(topic)
     if (batch !== undefined && (batch.bytes + waiting.bytes > this.#limitBytes() || batch.records.length >= MAX_COUNT.batchRecords)) {
       this.#sendBatch(batch)
@@ -156,7 +142,7 @@ export class BatchingProducer implements Producer {
   }
 }
 
-function settle(records: readonly Waiting[], sent: Message<'SENT'>): void {
+function settle(records: readonly Outgoing[], sent: Message<'SENT'>): void {
   for (const [index, { acked }] of records.entries()) {
     const result = sent.results[index]
     if (result === undefined) {
