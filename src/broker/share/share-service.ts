@@ -174,6 +174,9 @@ export class ShareService implements Resource {
   async acknowledge(context: RequestContext, request: ShareAcknowledgeRequest): Promise<ShareAcknowledged> {
     const { group, memberId, sessionEpoch: epoch, partitions } = request
     const { lockMs } = this.#deps.settings.of(group)
+    // Only a fetch begins a session.
+    if (epoch === INITIAL_EPOCH)
+      throw new MoonMQError('SHARE_SESSION_EPOCH_INVALID', { group, member: memberId, epoch, expected: 'a later one' })
     if (epoch === FINAL_EPOCH) return { lockMs, errors: await this.#acknowledgeAndEnd(context, request, partitions) }
     this.#sessions.next(group, memberId, epoch)
     return { lockMs, errors: await this.#acknowledgeEach(context, request, partitions) }

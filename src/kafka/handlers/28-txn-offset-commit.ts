@@ -7,14 +7,14 @@ import type { OffsetAndMetadata, TransactionSupport } from '../../broker/ports.t
 import { MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { TxnOffsetCommitRequest, TxnOffsetCommitResponse } from '../../schema/types.generated.ts'
-import { api, fencedCode, type KafkaCall } from '../handler.ts'
+import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 type Topic = TxnOffsetCommitRequest['topics'][number]
 
-const FENCED_SINCE = 2
 const ABORTABLE_SINCE = 4
 const ADDS_SINCE = 5
 const TOPIC_IDS_SINCE = 6
+const INVALID_PRODUCER_EPOCH = 47
 
 export const txnOffsetCommit = api<TxnOffsetCommitRequest, TxnOffsetCommitResponse>({
   key: 28,
@@ -39,9 +39,9 @@ export const txnOffsetCommit = api<TxnOffsetCommitRequest, TxnOffsetCommitRespon
       offsets.length === 0 ? [] : await call.broker.transactions.commitOffsets(call.context, request, commit, supportOf(call.version))
     let asked = 0
     let tried = 0
-    return answer(call, request, () => refusals[asked++] ?? outcomes[tried++] ?? null)
+    return answer(request, () => refusals[asked++] ?? outcomes[tried++] ?? null)
   },
-  refuse: (error, request, call) => answer(call, request, () => error),
+  refuse: (error, request) => answer(request, () => error),
 })
 
 function supportOf(version: number): TransactionSupport {
@@ -64,16 +64,18 @@ function nameOf(call: KafkaCall, topic: Topic): string | undefined {
 }
 
 /** `outcome` is asked once a partition, in the order of the request. */
-function answer(call: KafkaCall, request: TxnOffsetCommitRequest, outcome: () => MoonMQError | null): Input<TxnOffsetCommitResponse> {
+function answer(request: TxnOffsetCommitRequest, outcome: () => MoonMQError | null): Input<TxnOffsetCommitResponse> {
   return {
     throttleTimeMs: 0,
     topics: request.topics.map(({ name, topicId, partitions }) => ({
       name,
       topicId,
-      partitions: partitions.map(({ partitionIndex }) => ({
-        partitionIndex,
-        errorCode: fencedCode(outcome(), call.version, FENCED_SINCE),
-      })),
+      partitions: partitions.map(({ partitionIndex }) => ({ partitionIndex, errorCode: codeOf(outcome()) })),
     })),
   }
+}
+
+/** As for an append, and in every version, a producer that was fenced hears of its epoch. */
+function codeOf(error: MoonMQError | null): number {
+  return error?.code === 'PRODUCER_FENCED' ? INVALID_PRODUCER_EPOCH : kafkaCode(error)
 }

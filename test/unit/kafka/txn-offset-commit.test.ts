@@ -34,3 +34,20 @@ it('TxnOffsetCommit: topics that come and go until the answer leave each outcome
     ],
   )
 })
+
+it('TxnOffsetCommit: a producer that was fenced hears of its epoch in every version, as from an append', async () => {
+  const door = await testDoor()
+  await createTopic(door.broker, 't')
+  Object.assign(door.broker.transactions, { commitOffsets: async () => [new MoonMQError('PRODUCER_FENCED')] })
+  const client = door.connect()
+  for (const version of [0, 2, 3, 5]) {
+    const answer = await client.call('TxnOffsetCommit', version, {
+      transactionalId: 't',
+      groupId: 'g',
+      producerId: 1,
+      producerEpoch: 0,
+      topics: [{ name: 't', partitions: [{ partitionIndex: 0, committedOffset: 5 }] }],
+    })
+    assert.equal(answer.topics[0]?.partitions[0]?.errorCode, 47, `version ${version}`)
+  }
+})

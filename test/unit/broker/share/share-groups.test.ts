@@ -374,6 +374,15 @@ describe('a share session', () => {
     await assert.rejects(a.fetch(), { code: 'SHARE_SESSION_MISSING' })
   })
 
+  it('is not begun by an acknowledgement', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    const request = { group: GROUP, memberId: 'a', isRenewal: false, partitions: [] }
+    const acknowledge = (sessionEpoch: number) => fake.broker.share.acknowledge(a.context, { ...request, sessionEpoch })
+    await assert.rejects(acknowledge(0), { code: 'SHARE_SESSION_EPOCH_INVALID' })
+    await assert.rejects(acknowledge(1), { code: 'SHARE_SESSION_MISSING' })
+  })
+
   it('begun anew still ends with all that its member holds', async () => {
     const { clock, ...fake } = await world()
     const [a, b] = [await fake.member('a'), await fake.member('b')]
