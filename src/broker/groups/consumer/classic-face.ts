@@ -135,7 +135,7 @@ export class ClassicFace {
     return null
   }
 
-  /** One outcome a member, null = gone. */
+  /** One outcome a member, null = gone. Members of the consumer protocol too: Kafka's tools take members away so. */
   leave(
     leaving: readonly { readonly memberId: string; readonly instanceId: string | null; readonly reason?: string | null }[],
     nowMs: number,
@@ -156,7 +156,7 @@ export class ClassicFace {
   #leaver(memberId: string, instanceId: string | null): ConsumerMember | MoonMQError {
     const { members, group } = this.#core
     const member = instanceId === null ? members.get(memberId) : members.ofInstance(instanceId)
-    if (member === undefined || member.classic === null) return new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: memberId })
+    if (member === undefined) return new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: memberId })
     if (instanceId === null || memberId === '' || member.memberId === memberId) return member
     return new MoonMQError('FENCED_INSTANCE_ID', { instance: instanceId, group })
   }

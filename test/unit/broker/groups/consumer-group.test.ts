@@ -83,6 +83,23 @@ test('members that leave or are not heard of give their partitions to the others
   await harness.coordinator.close()
 })
 
+test('LeaveGroup, with which tools take members away, does so for members of this protocol too, as on Kafka', async () => {
+  const harness = await open()
+  const all = ['a', 'b'].map((id) => new FakeConsumer(harness, id))
+  await converge(all)
+  const [a, b] = all as [FakeConsumer, FakeConsumer]
+  const members = ['b', 'nobody'].map((memberId) => ({ memberId, instanceId: null, reason: null }))
+  const outcomes = await harness.coordinator.leave(new FakeConnection().context, { group: GROUP, members })
+  assert.deepEqual(
+    outcomes.map((outcome) => outcome?.code ?? null),
+    [null, 'GROUP_MEMBER_UNKNOWN'],
+  )
+  assert.equal(await b.beat(), false)
+  await converge([a])
+  assert.deepEqual(a.numbers, [0, 1, 2, 3])
+  await harness.coordinator.close()
+})
+
 test('a member that does not give back in time is out', async () => {
   const harness = await open()
   const a = new FakeConsumer(harness, 'a')
