@@ -37,6 +37,8 @@ export interface ShareAcks {
     /** One for all offsets, or one for each. */
     readonly types: readonly AckType[]
   }[]
+  /** Why the door could not read them: the partition is refused, and no other. */
+  readonly unreadable?: string
 }
 
 interface ShareRequest {

@@ -1,5 +1,4 @@
 import type { ShareAcks } from '../broker/ports.ts'
-import { MoonMQError } from '../core/errors.ts'
 
 /** What ShareFetch and ShareAcknowledge have in common. */
 
@@ -22,27 +21,24 @@ interface AskedTopic {
   }[]
 }
 
-/** The partitions of a request in its order. Throws INVALID_REQUEST for a type that the version does not know. */
+/** The partitions of a request in its order. One with a type that the version does not know says so, and the others go on, as on Kafka. */
 export function acksOf(topics: readonly AskedTopic[], version: number): ShareAcks[] {
   return topics.flatMap(({ topicId, partitions }) =>
-    partitions.map(({ partitionIndex: partition, acknowledgementBatches }) => ({
-      topicId,
-      partition,
-      batches: acknowledgementBatches.map(({ firstOffset: first, lastOffset: last, acknowledgeTypes }) => ({
+    partitions.map(({ partitionIndex: partition, acknowledgementBatches }) => {
+      const unknown = acknowledgementBatches.flatMap(({ acknowledgeTypes }) => acknowledgeTypes).find((type) => !isKnown(type, version))
+      const batches = acknowledgementBatches.map(({ firstOffset: first, lastOffset: last, acknowledgeTypes }) => ({
         first,
         last,
-        types: acknowledgeTypes.map((type) => ackType(type, version)),
-      })),
-    })),
+        types: acknowledgeTypes.map((type) => TYPES[type] ?? 'gap'),
+      }))
+      if (unknown === undefined) return { topicId, partition, batches }
+      return { topicId, partition, batches, unreadable: `acknowledgements of type ${unknown} are not known in version ${version}` }
+    }),
   )
 }
 
-function ackType(number: number, version: number): AckType {
-  const type = TYPES[number]
-  if (type === undefined || (number === RENEW && version < RENEW_SINCE)) {
-    throw new MoonMQError('INVALID_REQUEST', { reason: `acknowledgements of type ${number} are not known in version ${version}` })
-  }
-  return type
+function isKnown(type: number, version: number): boolean {
+  return TYPES[type] !== undefined && (type !== RENEW || version >= RENEW_SINCE)
 }
 
 /** Things of partitions by topic, in the order in which they come. */

@@ -31,7 +31,7 @@ export class ShareMember {
   readonly #broker: Broker
   readonly #gone = new AbortController()
   #memberEpoch = 0
-  #sessionEpoch = 0
+  sessionEpoch = 0
   #assigned: readonly { readonly topicId: string; readonly partitions: readonly number[] }[] = []
   #asked = new Map<string, { readonly topicId: string; readonly partition: number }>()
 
@@ -77,7 +77,7 @@ export class ShareMember {
   async fetch(options: Partial<ShareFetchRequest> = {}, acks: readonly ShareAcks[] = []): Promise<ShareFetched> {
     const { group, memberId } = this
     const all = this.#assigned.flatMap(({ topicId, partitions }) => partitions.map((partition) => ({ topicId, partition })))
-    const isFirst = this.#sessionEpoch === 0
+    const isFirst = this.sessionEpoch === 0
     const added = all.filter((one) => isFirst || !this.#asked.has(`${one.topicId}-${one.partition}`))
     const names = new Map(all.map((one) => [`${one.topicId}-${one.partition}`, one]))
     const forgotten = [...this.#asked].filter(([name]) => !names.has(name)).map(([, one]) => one)
@@ -85,7 +85,7 @@ export class ShareMember {
     const fetched = await this.#broker.share.fetch(this.context, {
       group,
       memberId,
-      sessionEpoch: this.#sessionEpoch,
+      sessionEpoch: this.sessionEpoch,
       isRenewal: false,
       partitions,
       forgotten,
@@ -97,7 +97,7 @@ export class ShareMember {
       isStrict: false,
       ...options,
     })
-    this.#sessionEpoch++
+    this.sessionEpoch++
     this.#asked = names
     return fetched
   }
@@ -125,9 +125,9 @@ export class ShareMember {
   async ack(type: AckType, records: readonly HeldRecord[] = this.held): Promise<void> {
     const { group, memberId } = this
     const partitions = acksOf(records, type)
-    const request = { group, memberId, sessionEpoch: this.#sessionEpoch, isRenewal: type === 'renew', partitions }
+    const request = { group, memberId, sessionEpoch: this.sessionEpoch, isRenewal: type === 'renew', partitions }
     const { errors } = await this.#broker.share.acknowledge(this.context, request)
-    this.#sessionEpoch++
+    this.sessionEpoch++
     const refusal = errors.find((error) => error !== null)
     if (refusal !== undefined && refusal !== null) throw refusal
     if (type !== 'renew') this.held = this.held.filter((one) => !records.includes(one))
@@ -137,7 +137,7 @@ export class ShareMember {
   async endSession(): Promise<void> {
     const { group, memberId } = this
     await this.#broker.share.acknowledge(this.context, { group, memberId, sessionEpoch: -1, isRenewal: false, partitions: [] })
-    this.#sessionEpoch = 0
+    this.sessionEpoch = 0
     this.held = []
   }
 }

@@ -215,9 +215,10 @@ export class ShareService implements Resource {
   #acknowledge(
     context: RequestContext,
     { group, memberId, isRenewal }: Pick<ShareAcknowledgeRequest, 'group' | 'memberId' | 'isRenewal'>,
-    { topicId, partition, batches }: ShareAcks,
+    { topicId, partition, batches, unreadable }: ShareAcks,
   ): Promise<void> | undefined {
     const { metadata, partitions, settings, clock } = this.#deps
+    if (unreadable !== undefined) throw new MoonMQError('INVALID_REQUEST', { reason: unreadable })
     checkAcks(batches, { isRenewal, renewIsAllowed: settings.of(group).renewIsAllowed })
     const topic = metadata.image.topicsById.get(topicId)
     if (topic === undefined) throw new MoonMQError('TOPIC_ID_UNKNOWN', { id: topicId })

@@ -140,6 +140,21 @@ describe('records of a share group', () => {
     await assert.rejects(a.ack('renew'), { code: 'INVALID_REQUEST' })
   })
 
+  it('that are answered for in a way that nobody can read stay with their member, whose next answer counts', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('1')
+    await a.poll()
+    const { topicId, partition } = a.held[0] ?? { topicId: '', partition: -1 }
+    const batches = [{ first: 0, last: 0, types: ['gap'] as const }]
+    const partitions = [{ topicId, partition, batches, unreadable: 'of type 7' }]
+    const request = { group: GROUP, memberId: 'a', isRenewal: false, sessionEpoch: a.sessionEpoch, partitions }
+    const { errors } = await fake.broker.share.acknowledge(a.context, request)
+    assert.equal(errors[0]?.code, 'INVALID_REQUEST')
+    a.sessionEpoch++
+    await a.ack('accept')
+  })
+
   it('are not given out before there are as many bytes as the member waits for, or its wait is over', async () => {
     const broker = await world()
     const [a, b] = [await broker.member('a'), await broker.member('b')]
