@@ -75,6 +75,11 @@ export class GroupSettings {
     this.#broker = deps.broker
   }
 
+  /** Whether the group has a value of its own. */
+  isSet(group: string, name: string): boolean {
+    return this.#metadata.image.groupConfigs.get(group)?.has(name) === true
+  }
+
   text(group: string, name: string): string {
     const setting = defined(groupSetting(name), `the group setting ${name}`)
     const own = this.#metadata.image.groupConfigs.get(group)?.get(name)

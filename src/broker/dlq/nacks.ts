@@ -5,6 +5,7 @@ import type { IsolationLevel } from '../../core/types.ts'
 import { provenanceOf } from '../../record/dead-letter.ts'
 import type { RequestContext } from '../context.ts'
 import type { CommitOffsets, DeliveredRecord, GroupPort, RecordPort } from '../ports.ts'
+import type { GroupSettings } from '../settings.ts'
 import type { Partitions } from '../topics/partitions.ts'
 import type { DeliveryAttempts } from './attempts.ts'
 import { type DeadLetters, tierName } from './dead-letters.ts'
@@ -40,11 +41,15 @@ export interface NackDeps {
   readonly groups: Pick<GroupPort, 'commit'>
   readonly attempts: DeliveryAttempts
   readonly letters: DeadLetters
+  readonly groupSettings: GroupSettings
   readonly metrics: Metrics
 }
 
+/** The group's own number of deliveries after which a record is dead, for members of every kind. */
+const LIMIT = 'share.delivery.count.limit'
+
 export interface NackOptions {
-  /** Deliveries after which a record is dead: `server.dlq.maxDeliveries`. */
+  /** The same for groups without one: `server.dlq.maxDeliveries`. */
   readonly maxDeliveries: number
 }
 
@@ -123,7 +128,12 @@ export class Nacks {
       const attempts = tier + 1
       return tier < delays.length ? { attempts, tier: tier + 1 } : { attempts }
     }
-    return { attempts: failed + 1 >= this.#options.maxDeliveries ? failed + 1 : null }
+    return { attempts: failed + 1 >= this.#maxDeliveries(letter.group) ? failed + 1 : null }
+  }
+
+  #maxDeliveries(group: string): number {
+    const { groupSettings } = this.#deps
+    return groupSettings.isSet(group, LIMIT) ? groupSettings.number(group, LIMIT) : this.#options.maxDeliveries
   }
 
   /** The last failure was stored, so that the move may have been begun before. */

@@ -5,6 +5,7 @@ import type { RecordHeader } from '../../../src/record/record.ts'
 import { contextOf, createTopic, produceOne } from '../../support/fake-broker.ts'
 import { type Received, type TestNativeConnection, type TestNativeDoor, testNativeDoor } from '../../support/native-door.ts'
 import { nativeVectors } from '../../support/native-vectors.ts'
+import { setGroup } from '../../support/share-member.ts'
 
 const ZERO = '0'.repeat(32)
 
@@ -133,6 +134,22 @@ test('NACK: the record and what follows comes again, until it is a dead letter; 
   equal(at.logs.at('t.dlq', 0).logEndOffset, 1)
   // Its counter is gone: it would be given as often again.
   equal((await nack())[0]?.message['attempts'], 1)
+})
+
+test('NACK: a group that has a number of deliveries of its own is given that many', async () => {
+  const at = await setUp()
+  await setGroup(at.broker, 'g', { 'share.delivery.count.limit': '2' })
+  await fill(at, ['a'])
+  for (const [group, dies] of [
+    ['g', 2],
+    ['other', 3],
+  ] as const) {
+    const connection = await subscribed(at, 't', group)
+    for (let attempt = 1; attempt <= dies; attempt++) {
+      const [ack] = await connection.exchange('NACK', { topic: 't', partition: 0, offset: 0, reason: '' })
+      deepEqual([ack?.message['attempts'], ack?.message['dlqTopic'] !== ''], [attempt, attempt === dies], `${group} ${attempt}`)
+    }
+  }
 })
 
 test('NACK: a version-1 client reads the envelope byte for byte, others key, value and headers', async () => {
