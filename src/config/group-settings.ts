@@ -90,7 +90,14 @@ export const GROUP_SETTINGS: readonly GroupSetting[] = [
     { pattern: OFFSET_RESET },
     'Where a share group begins in a partition: earliest, latest, or at the first record not older than a duration, by_duration:PT1H.',
   ),
-  number('share', 'delivery.count.limit', 5, '', { min: 2 }, 'Deliveries after which a record of a share group becomes a dead letter; of a group with native members too, where it is set (else `server.dlq.maxDeliveries`).'),
+  number(
+    'share',
+    'delivery.count.limit',
+    5,
+    '',
+    { min: 2 },
+    'Deliveries after which a record of a share group becomes a dead letter; of a group with native members too, where it is set (else `server.dlq.maxDeliveries`).',
+  ),
   number('share', 'heartbeat.interval.ms', 5000, 'ms', { min: 1 }, 'How often members of a share group are told to send a heartbeat.'),
   plain(
     'share.isolation.level',
