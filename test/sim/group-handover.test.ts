@@ -151,7 +151,7 @@ function repeated(handover: Handover): string[] {
 }
 
 test('members that join and leave: every record is worked on once, and no partition by two at a time', async () => {
-  await playSeeds(byLane({ quick: 2, ci: 40, full: 1500 }), async (seed) => {
+  await playSeeds(byLane({ quick: 2, ci: 25, full: 1500 }), async (seed) => {
     const handover = await play(seed, false)
     deepEqual(
       repeated(handover).filter((id) => !handover.doubtful.has(id)),
@@ -161,7 +161,7 @@ test('members that join and leave: every record is worked on once, and no partit
 })
 
 test('members that are killed: nothing is lost, and nothing comes twice but what a killed one had not committed', async () => {
-  await playSeeds(byLane({ quick: 2, ci: 40, full: 1500 }), async (seed) => {
+  await playSeeds(byLane({ quick: 2, ci: 25, full: 1500 }), async (seed) => {
     const handover = await play(seed, true)
     deepEqual(
       repeated(handover).filter((id) => !handover.doubtful.has(id)),

@@ -14,5 +14,5 @@ async function play(seed: number): Promise<void> {
 }
 
 test('a group of both protocols: no partition has two owners, no commit is lost, and it always comes to rest', async () => {
-  await playSeeds(byLane({ quick: 10, ci: 250, full: 5000 }), play)
+  await playSeeds(byLane({ quick: 10, ci: 150, full: 5000 }), play)
 })
