@@ -123,7 +123,7 @@ export const WORKLOADS: Readonly<Record<string, Workload>> = {
       return number(await r.clients.kload(args, r.seconds + 60), 'p50_ms')
     },
   },
-  transactions: {
+  'transactional-produce': {
     unit: 'transactions/s, 100 records of 1 KiB each, Java client, one producer',
     higherIsBetter: true,
     run: async (r) => number(await java(r, 'transactions'), 'transactions_s'),
