@@ -130,7 +130,12 @@ describe('O18: snappy in any framing', () => {
         assert.equal((await produceOne(running.broker, 't', 0, batch)).error, null, name)
       }
       await compact(running.data.logs)
+      // Of the first batch only the record with the third key is left, so it was written anew.
+      const first = await stored(running)
+      assert.deepEqual([readBatchHeader(first).recordCount, readBatchHeader(first).attributes & 7], [1, CODEC.snappy], name)
+      assert.deepEqual(packed(first).subarray(0, XERIAL.length), XERIAL, name)
       const values = await valuesOf(running.broker, 't', 0)
+      assert.equal(values[0], `${TEXT}0`, name)
       assert.ok(values.length < 25, `${name}: ${values.length} are left`)
       assert.ok(values.includes('old 11') || values.includes(`${TEXT}11`), name)
       await running.close()
