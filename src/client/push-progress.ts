@@ -13,7 +13,7 @@ interface Range {
 
 /** One partition as the consumer has seen it. */
 interface Part {
-  /** After the highest record that came. */
+  /** After the highest record that came on this connection; before any did, the first that is to come. */
   next: number
   /** Came and are not done, ascending. */
   readonly open: Set<number>
@@ -127,6 +127,8 @@ export class PushProgress {
     this.#dirty = []
     for (const parts of this.#topics.values()) {
       for (const part of parts.values()) {
+        // What has not come again is not done: nobody may take it for passed meanwhile.
+        part.next = lowOf(part)
         part.open.clear()
         for (const held of part.inHand) part.open.add(held)
       }
