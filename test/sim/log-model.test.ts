@@ -9,7 +9,7 @@ import { LOG_COMMANDS, LogUnderTest, newLogModel } from '../support/log-commands
  * The log against a plain list of records: random appends, reads, deletions, retention, compaction, stops, crashes, power cuts and
  * changes of the settings, shrunk to the shortest run that fails.
  */
-const RUNS = byLane({ quick: 20, ci: 600, full: 20_000 })
+const RUNS = byLane({ quick: 20, ci: 400, full: 20_000 })
 
 const codecs = new Codecs({ loader: new NodeLoader() })
 before(async () => {

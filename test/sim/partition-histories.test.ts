@@ -10,7 +10,7 @@ import { simulateSeeds } from '../support/simulation.ts'
  * was acknowledged is there, once and at its place, and nothing that was cut comes back; after each stop in order the indexes are
  * what a full scan gives.
  */
-const COUNT = byLane({ quick: 100, ci: 1_500, full: 40_000 })
+const COUNT = byLane({ quick: 100, ci: 1_000, full: 40_000 })
 
 test(`${COUNT} histories with power cuts`, async (t) => {
   const sum = { starts: 0, appends: 0, acknowledged: 0, reads: 0, cuts: 0, reopened: 0 }
