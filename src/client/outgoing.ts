@@ -13,18 +13,24 @@ export interface Outgoing {
   readonly acked: Deferred<Acked>
 }
 
+/** The record as it travels, and its size. Throws INVALID_REQUEST, RECORD_TOO_LARGE. */
+export function encodeFor(link: Link, record: RecordToSend): { readonly record: SendRecord; readonly bytes: number } {
+  const encoded = encodeRecord(record)
+  const bytes = sizeOfRecord(encoded)
+  checkFits(bytes, link.server?.maxFrameBytes ?? MIB)
+  return { record: encoded, bytes }
+}
+
 /** Hands a record to `add` once the window has room for it; settles as its acknowledgement does. Throws INVALID_REQUEST, RECORD_TOO_LARGE. */
 export async function sendThrough(
   { window, link }: { window: SendWindow; link: Link },
   record: RecordToSend,
   add: (outgoing: Outgoing) => void,
 ): Promise<Acked> {
-  const encoded = encodeRecord(record)
-  const bytes = sizeOfRecord(encoded)
-  checkFits(bytes, link.server?.maxFrameBytes ?? MIB)
-  return await window.run(bytes, () => {
+  const encoded = encodeFor(link, record)
+  return await window.run(encoded.bytes, () => {
     const acked = deferred<Acked>()
-    add({ record: encoded, bytes, acked })
+    add({ ...encoded, acked })
     return acked.promise
   })
 }

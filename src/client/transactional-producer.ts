@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { deferred } from '../core/deferred.ts'
 import { asMoonMQError, isCode, MoonMQError } from '../core/errors.ts'
-import { MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Random } from '../core/random.ts'
 import { Serial } from '../core/serial.ts'
@@ -12,8 +11,8 @@ import { DEFAULT_DELIVERY_TIMEOUT_MS } from './idempotent-producer.ts'
 import type { Identity } from './lane.ts'
 import { type Link, passes } from './link.ts'
 import { invalid } from './options.ts'
+import { encodeFor } from './outgoing.ts'
 import { DEFAULT_BATCH_BYTES, DEFAULT_PENDING_BYTES } from './producer.ts'
-import { checkFits, encodeRecord, sizeOfRecord } from './records.ts'
 import { SendWindow } from './send-window.ts'
 import { type SenderHost, SequencedSender } from './sequenced-sender.ts'
 import type { Acked, RecordToSend, Transaction, TransactionalProducer, TransactionalProducerOptions, TransactionOffset } from './types.ts'
@@ -197,14 +196,12 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
 
   async sendIn(running: RunningTransaction, topic: string, record: RecordToSend): Promise<Acked> {
     running.check()
-    const encoded = encodeRecord(record)
-    const bytes = sizeOfRecord(encoded)
-    checkFits(bytes, this.#link.server?.maxFrameBytes ?? MIB)
+    const encoded = encodeFor(this.#link, record)
     try {
-      return await this.#window.run(bytes, () => {
+      return await this.#window.run(encoded.bytes, () => {
         running.check()
         const acked = deferred<Acked>()
-        this.#sender.add(topic, encoded, { record: encoded, bytes, acked })
+        this.#sender.add(topic, encoded.record, { ...encoded, acked })
         return acked.promise
       })
     } catch (error) {
