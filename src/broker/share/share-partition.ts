@@ -33,7 +33,7 @@ export interface Acquire {
   readonly maxRecords: number
   /** Never more than `maxRecords`; else the last batch may go beyond it. */
   readonly isStrict: boolean
-  /** A range of the answer is not longer. */
+  /** A range of the answer that has so many records goes on into no further batch. */
   readonly batchSize: number
   readonly nowMs: number
 }
@@ -49,6 +49,8 @@ const NOBODY = ''
 /** Owns, until its deadline, records that wait for their next try: no member has a name with a NUL. */
 const WAITING = '\0waiting'
 const NEVER = Number.POSITIVE_INFINITY
+/** Behind a record that is held for long nothing new is given out when so many ranges differ: at least twice what may be in flight. */
+const MAX_SPANS = 20_000
 
 /**
  * The records of one partition as one share group sees them (KIP-932): everything below the start is done with, everything from the next
@@ -142,6 +144,7 @@ export class SharePartition {
 
   /** How many more records may be in flight. */
   #room({ maxLocks }: ShareRules): number {
+    if (this.#spans.length >= MAX_SPANS) return 0
     return maxLocks - (this.#nextOffset - this.#startOffset - this.doneCount)
   }
 
@@ -154,17 +157,15 @@ export class SharePartition {
   }
 
   #acquireRead(request: Acquire, rules: ShareRules, acquired: AcquiredRange[]): void {
-    let left = request.maxRecords
+    const quota: Quota = { left: request.maxRecords, isStrict: request.isStrict, suspectDeliveries: null }
     let at = Math.max(request.from, this.#startOffset)
     for (const batch of request.batches) {
       if (batch.last < at) continue
-      if (left <= 0) return
+      if (quota.left <= 0) return
       const first = Math.max(batch.first, at)
       if (first > at && !this.#skip(at, first - 1)) return
-      const taken = this.#acquireBatch({ first, last: batch.last }, left, request, rules, acquired)
-      left -= taken.count
-      at = taken.next
-      if (taken.isFull) return
+      at = this.#acquireBatch({ first, last: batch.last }, quota, request, rules, acquired)
+      if (at <= batch.last) return
     }
     if (request.end > at) this.#skip(at, request.end - 1)
   }
@@ -184,54 +185,46 @@ export class SharePartition {
     return true
   }
 
-  #acquireBatch(
-    range: OffsetRange,
-    left: number,
-    request: Acquire,
-    rules: ShareRules,
-    acquired: AcquiredRange[],
-  ): { count: number; next: number; isFull: boolean } {
+  /** The offset up to which it came: behind the range, unless no more may be given. */
+  #acquireBatch(range: OffsetRange, quota: Quota, request: Acquire, rules: ShareRules, acquired: AcquiredRange[]): number {
     const deadlineMs = request.nowMs + rules.lockMs
-    const full = (count: number, next: number) => ({ count, next, isFull: true })
-    let count = 0
     let at = range.first
     while (at <= range.last) {
-      if (request.isStrict && count >= left) return full(count, at)
+      if (quota.isStrict && quota.left <= 0) return at
       if (at >= this.#nextOffset) {
-        const room = Math.min(this.#room(rules), request.isStrict ? left - count : NEVER)
+        const room = Math.min(this.#room(rules), quota.isStrict ? quota.left : NEVER)
         const last = Math.min(range.last, at + room - 1)
-        if (last < at) return full(count, at)
+        if (last < at) return at
         this.#push(at, last, 'available', 0)
       }
       const found = this.#spans[this.#indexOf(at)]
       assert(found !== undefined && found.first <= at, `offset ${at} is in flight`)
       const { deliveries } = found
-      const limit = request.isStrict ? at + left - count - 1 : range.last
-      const part = { first: at, last: Math.min(found.last, range.last, limit) }
-      at = part.last + 1
-      if (found.state !== 'available') continue
+      const part = { first: at, last: Math.min(found.last, range.last) }
+      if (found.state !== 'available') {
+        at = part.last + 1
+        continue
+      }
       if (deliveries >= rules.maxDeliveries) {
         // The limit was lowered meanwhile.
         this.#set(part, (span) => this.#bury(span, 'exhausted', rules))
+        at = part.last + 1
         continue
       }
-      // The last attempt of a record is its own: one that makes its consumer fail takes no other along.
-      const isLastTry = deliveries > 0 && deliveries === rules.maxDeliveries - 1
-      if (isLastTry) {
-        if (acquired.length > 0) return full(count, part.first)
-        part.last = part.first
-      }
+      if (!suspects(quota, found, at, acquired.length === 0, rules)) return at
+      if (quota.isStrict) part.last = Math.min(part.last, at + quota.left - 1)
       this.#set(part, (span) => {
         span.state = 'acquired'
         span.deliveries++
         span.member = request.member
         span.deadlineMs = deadlineMs
       })
-      count += part.last - part.first + 1
-      pushRanges(acquired, { ...part, deliveries: deliveries + 1 }, request.batchSize)
-      if (isLastTry) return full(count, part.last + 1)
+      quota.left -= part.last - part.first + 1
+      const mayBegin = !request.isStrict && part.first === range.first
+      pushRange(acquired, { ...part, deliveries: deliveries + 1 }, mayBegin ? request.batchSize : NEVER)
+      at = part.last + 1
     }
-    return { count, next: at, isFull: false }
+    return at
   }
 
   // ---- taking records back --------------------------------------------------------------------------------------------------
@@ -473,9 +466,8 @@ function isDone(state: RecordState): boolean {
   return state === 'acknowledged' || state === 'archived'
 }
 
-/** Of records that are done with nobody asks how, so however long one record is held, few spans are behind it. */
+/** What was delivered is told apart from what was passed over, and a first delivery from a second: both are stored, and asked for again. */
 function areOne(left: Span, right: Span): boolean {
-  if (isDone(left.state) && isDone(right.state)) return true
   if (left.state !== right.state || left.deliveries !== right.deliveries) return false
   return left.member === right.member && left.deadlineMs === right.deadlineMs
 }
@@ -484,11 +476,35 @@ function deadOf({ first, last, deliveries }: Span, reason: DeadRange['reason']):
   return { first, last, deliveries, reason }
 }
 
-/** Ranges of an answer: neighbours of one batch together, none longer than `batchSize`. */
-function pushRanges(into: AcquiredRange[], range: AcquiredRange, batchSize: number): void {
-  for (let first = range.first; first <= range.last; first += batchSize) {
-    into.push({ first, last: Math.min(range.last, first + batchSize - 1), deliveries: range.deliveries })
-  }
+/** How many records one answer may still be given, and how often those of a suspect answer were delivered before. */
+interface Quota {
+  left: number
+  isStrict: boolean
+  suspectDeliveries: number | null
+}
+
+/**
+ * Records that were delivered half as often as they may be (at least twice) are suspected, as by Kafka, of making their consumers fail. They come
+ * apart from others, half as many with each further delivery, and the last time each alone. False when these belong in an answer of their own.
+ */
+function suspects(quota: Quota, { last, deliveries }: Span, at: number, isFirst: boolean, { maxDeliveries }: ShareRules): boolean {
+  const since = Math.max(2, Math.ceil(maxDeliveries / 2))
+  if (quota.suspectDeliveries !== null) return deliveries === quota.suspectDeliveries
+  if (deliveries < since) return true
+  if (!isFirst) return false
+  const part = deliveries === maxDeliveries - 1 ? 1 : Math.floor((last - at + 1) / 2 ** (deliveries - since + 1))
+  quota.suspectDeliveries = deliveries
+  quota.left = Math.min(quota.left, Math.max(1, part))
+  quota.isStrict = true
+  return true
+}
+
+/** Neighbours in an answer are one range, over batches too, until it has `batchSize` records where a batch begins. */
+function pushRange(into: AcquiredRange[], range: AcquiredRange, batchSize: number): void {
+  const before = into.at(-1)
+  const isNext = before !== undefined && before.last === range.first - 1 && before.deliveries === range.deliveries
+  if (isNext && range.first - before.first < batchSize) into[into.length - 1] = { ...before, last: range.last }
+  else into.push(range)
 }
 
 /** Neighbouring offsets of one type. */

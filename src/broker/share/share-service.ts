@@ -133,8 +133,6 @@ export class ShareService implements Resource {
     const acks = partitions.filter(({ batches }) => batches.length > 0)
     const { lockMs } = this.#deps.settings.of(group)
     if (epoch === FINAL_EPOCH) {
-      if (acks.length < partitions.length)
-        throw new MoonMQError('INVALID_REQUEST', { reason: 'the last fetch of a share session asks for no records' })
       const results = await this.#acknowledgeAndEnd(context, request, acks)
       return {
         lockMs,

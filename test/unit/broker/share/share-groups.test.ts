@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { ShareAcks } from '../../../../src/broker/ports.ts'
 import type { Metrics } from '../../../../src/core/counters.ts'
 import { deferred } from '../../../../src/core/deferred.ts'
 import { MetricsRegistry } from '../../../../src/obs/metrics.ts'
@@ -396,6 +397,32 @@ describe('a share session', () => {
     const acknowledge = (sessionEpoch: number) => fake.broker.share.acknowledge(a.context, { ...request, sessionEpoch })
     await assert.rejects(acknowledge(0), { code: 'SHARE_SESSION_EPOCH_INVALID' })
     await assert.rejects(acknowledge(1), { code: 'SHARE_SESSION_MISSING' })
+  })
+
+  it('is ended by a last fetch, whatever that names, and there is none to end without one', async () => {
+    const fake = await world()
+    const a = await fake.member('a')
+    await fake.produce('1', '2')
+    await a.poll()
+    const { topicId, partition } = a.held[0] ?? { topicId: '', partition: -1 }
+    const accepted = { topicId, partition, batches: [{ first: 0, last: 0, types: ['accept' as const] }] }
+    const last = (acks: readonly ShareAcks[]) => a.fetch({ sessionEpoch: -1, partitions: acks })
+    const { partitions } = await last([accepted])
+    assert.deepEqual(
+      partitions.map(({ error, ackError, acquired }) => [error, ackError, acquired.length]),
+      [[null, null, 0]],
+    )
+    for (const acks of [[], [accepted], [{ topicId, partition, batches: [] }]]) {
+      await assert.rejects(last(acks), { code: 'SHARE_SESSION_MISSING' })
+    }
+    a.sessionEpoch = 0
+    assert.deepEqual(
+      (await a.poll()).map(({ value, deliveries }) => [value, deliveries]),
+      [['2', 2]],
+      'what it had not spoken of was given back',
+    )
+    assert.deepEqual((await last([{ topicId, partition, batches: [] }])).partitions, [], 'a partition that is only named is no mistake')
+    await assert.rejects(last([]), { code: 'SHARE_SESSION_MISSING' })
   })
 
   it('begun anew still ends with all that its member holds', async () => {

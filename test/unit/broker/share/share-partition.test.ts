@@ -170,10 +170,67 @@ describe('a share partition', () => {
       [10, 19],
     ] as const
     assert.deepEqual(acquire(machine, 'a', batches, { maxRecords: 4, isStrict: true }), [[0, 3, 1]])
-    assert.deepEqual(acquire(machine, 'a', batches, { maxRecords: 4, batchSize: 4 }), [
-      [4, 7, 1],
-      [8, 9, 1],
+    assert.deepEqual(acquire(machine, 'a', batches, { maxRecords: 4, batchSize: 4 }), [[4, 9, 1]])
+  })
+
+  it('gives neighbours over batches as one range, and begins another where a batch begins and the last has its size', () => {
+    const batches = [0, 3, 6, 9, 12].map((first) => [first, first + 2] as const)
+    assert.deepEqual(acquire(partition(), 'a', batches), [[0, 14, 1]])
+    assert.deepEqual(acquire(partition(), 'a', batches, { batchSize: 4 }), [
+      [0, 5, 1],
+      [6, 11, 1],
+      [12, 14, 1],
     ])
+    const machine = partition()
+    assert.deepEqual(acquire(machine, 'a', batches, { batchSize: 4, maxRecords: 8, isStrict: true }), [[0, 7, 1]])
+    ack(machine, 'a', 0, 7, 'release')
+    assert.deepEqual(acquire(machine, 'b', batches), [
+      [0, 7, 2],
+      [8, 14, 1],
+    ])
+  })
+
+  it('keeps apart what was done in different ways', () => {
+    const machine = partition()
+    acquire(machine, 'a', [
+      [0, 2],
+      [5, 6],
+    ])
+    ack(machine, 'a', 1, 2, 'accept')
+    assert.throws(() => ack(machine, 'a', 1, 4, 'accept'), { code: 'INVALID_RECORD_STATE' }, 'what is behind an accepted record is no gap')
+    ack(machine, 'a', 5, 5, 'release')
+    acquire(machine, 'a', [[5, 6]])
+    ack(machine, 'a', 3, 5, 'accept')
+    assert.deepEqual(machine.state().batches, [
+      { first: 1, last: 2, state: 'acknowledged', deliveries: 1 },
+      { first: 3, last: 4, state: 'archived', deliveries: 0 },
+      { first: 5, last: 5, state: 'acknowledged', deliveries: 2 },
+    ])
+  })
+
+  it('gives ever fewer of the records that fail again and again, apart from others', () => {
+    const rules = { ...RULES, maxDeliveries: 6 }
+    const machine = partition()
+    const take = (first: number, last: number) =>
+      machine
+        .acquire(
+          { member: 'a', from: first, end: last + 1, batches: [{ first, last }], maxRecords: 500, isStrict: false, batchSize: 500, nowMs: 0 },
+          rules,
+        )
+        .map((range) => [range.first, range.last, range.deliveries])
+    const release = () => machine.releaseAll('a', 0, rules)
+    for (const deliveries of [1, 2, 3]) {
+      assert.deepEqual(take(0, 15), [[0, 15, deliveries]])
+      release()
+    }
+    assert.deepEqual(take(0, 19), [[0, 7, 4]])
+    assert.deepEqual(take(8, 19), [[8, 11, 4]], 'nothing new beside them')
+    assert.deepEqual(take(12, 19), [[12, 13, 4]])
+    release()
+    assert.deepEqual(take(0, 19), [[0, 2, 5]])
+    release()
+    assert.deepEqual(take(0, 19), [[0, 0, 6]])
+    assert.deepEqual(take(1, 19), [[1, 1, 6]])
   })
 
   it('has no more in flight than it may', () => {
