@@ -214,7 +214,16 @@ describe('a share partition', () => {
     const take = (first: number, last: number) =>
       machine
         .acquire(
-          { member: 'a', from: first, end: last + 1, batches: [{ first, last }], maxRecords: 500, isStrict: false, batchSize: 500, nowMs: 0 },
+          {
+            member: 'a',
+            from: first,
+            end: last + 1,
+            batches: [{ first, last }],
+            maxRecords: 500,
+            isStrict: false,
+            batchSize: 500,
+            nowMs: 0,
+          },
           rules,
         )
         .map((range) => [range.first, range.last, range.deliveries])
