@@ -33,12 +33,22 @@ const WORD = /[A-Za-z0-9_][A-Za-z0-9_.-]*/y
 const DIGITS = /^\d+$/
 const SYMBOL = /<>|!=|<=|>=|[;,*()=<>.[\]-]/y
 
+const START: Place = { line: 1, column: 1, position: 1 }
+
 /** The tokens of the input, an `end` token last. Throws MqlError: an open string, or a character that means nothing. */
 export function lex(source: string): Token[] {
-  if (source.length > MAX_INPUT_UNITS) {
-    throw new MqlError(`the input is longer than ${MAX_INPUT_UNITS} characters`, { line: 1, column: 1, position: 1 }, true)
-  }
-  const cursor = new Cursor(source)
+  checkLength(source.length)
+  return lexFrom(source, START, 0)
+}
+
+/** Throws MqlError: input of so many UTF-16 units is not looked at. */
+export function checkLength(units: number): void {
+  if (units > MAX_INPUT_UNITS) throw new MqlError(`the input is longer than ${MAX_INPUT_UNITS} characters`, START, true)
+}
+
+/** The same for a part of an input that begins at a place in it, behind so many UTF-16 units. No token goes beyond its line. */
+export function lexFrom(source: string, start: Place, unitsBefore: number): Token[] {
+  const cursor = new Cursor(source, start, unitsBefore)
   const tokens: Token[] = []
   for (;;) {
     while (cursor.take(SPACE) !== null) {}
@@ -50,7 +60,7 @@ export function lex(source: string): Token[] {
 
 function nextToken(cursor: Cursor): Token {
   const place = cursor.place()
-  const token = (kind: TokenKind, text: string, raw: string): Token => ({ kind, text, raw, place, end: cursor.at })
+  const token = (kind: TokenKind, text: string, raw: string): Token => ({ kind, text, raw, place, end: cursor.end })
   if (cursor.done) return token('end', '', '')
   const word = cursor.take(WORD)
   if (word !== null) {
@@ -78,16 +88,26 @@ function shownPoint(point: string): string {
 class Cursor {
   at = 0
   readonly #source: string
-  #line = 1
-  #column = 1
-  #position = 1
+  readonly #unitsBefore: number
+  #line: number
+  #column: number
+  #position: number
 
-  constructor(source: string) {
+  constructor(source: string, { line, column, position }: Place, unitsBefore: number) {
     this.#source = source
+    this.#unitsBefore = unitsBefore
+    this.#line = line
+    this.#column = column
+    this.#position = position
   }
 
   get done(): boolean {
     return this.at >= this.#source.length
+  }
+
+  /** Where it is in the whole input. */
+  get end(): number {
+    return this.#unitsBefore + this.at
   }
 
   place(): Place {

@@ -1,7 +1,7 @@
 import { nearest } from '../core/nearest.ts'
 import type { Parsed, Statement } from './ast.ts'
-
 import { MqlError } from './errors.ts'
+import { lex, type Token } from './lexer.ts'
 import { parseSelect } from './select-parser.ts'
 import { TokenStream } from './token-stream.ts'
 
@@ -63,8 +63,13 @@ export interface ParseOptions {
 }
 
 /** Every statement of the input, or MqlError at the first token that was not expected. */
-export function parse(source: string, { lastMayEnd = false }: ParseOptions = {}): Parsed[] {
-  const tokens = new TokenStream(source)
+export function parse(source: string, options: ParseOptions = {}): Parsed[] {
+  return parseTokens(source, lex(source), options)
+}
+
+/** The same for input that was taken apart already. */
+export function parseTokens(source: string, lexed: readonly Token[], { lastMayEnd = false }: ParseOptions = {}): Parsed[] {
+  const tokens = new TokenStream(source, lexed)
   const parsed: Parsed[] = []
   while (tokens.peek().kind !== 'end') {
     if (tokens.takeSymbol(';')) continue

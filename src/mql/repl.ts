@@ -4,8 +4,9 @@ import { MqlError, renderError } from './errors.ts'
 import type { Executor } from './executor.ts'
 import type { Result } from './format.ts'
 import { HELP } from './help.ts'
-import { KEYWORDS, lex, MAX_INPUT_UNITS } from './lexer.ts'
-import { parse, SOFT_WORDS } from './parser.ts'
+import { KEYWORDS } from './lexer.ts'
+import { parse, parseTokens, SOFT_WORDS } from './parser.ts'
+import { PendingInput } from './pending-input.ts'
 
 export interface ReplOutput {
   result(result: Result): void | Promise<void>
@@ -14,6 +15,12 @@ export interface ReplOutput {
 }
 
 export type LineOutcome = 'ready' | 'more' | 'quit'
+
+/** Of a whole input: whether a statement of it failed, or it was none; and whether it said QUIT. */
+export interface InputOutcome {
+  readonly failed: boolean
+  readonly quit: boolean
+}
 
 /** Names for the completion are asked for again after so long. */
 const NAMES_MAX_AGE_MS = 5_000
@@ -24,7 +31,7 @@ export class Repl {
   readonly #executor: Executor
   readonly #output: ReplOutput
   readonly #nowMs: () => number
-  #pending = ''
+  readonly #pending = new PendingInput()
   #names: { readonly topics: readonly string[]; readonly groups: readonly string[]; readonly atMs: number } | null = null
 
   constructor(deps: { readonly executor: Executor; readonly output: ReplOutput; readonly nowMs: () => number }) {
@@ -34,69 +41,71 @@ export class Repl {
   }
 
   get prompt(): string {
-    return this.#pending === '' ? 'mq> ' : '..> '
+    return this.#pending.isEmpty ? 'mq> ' : '..> '
   }
 
   /** Forgets what was begun. */
   discard(): void {
-    this.#pending = ''
+    this.#pending.clear()
   }
 
   /** Runs up to the last `;` that has been seen; the rest waits for more. A mistake in the input throws all of it away, before any of it runs. */
   async line(line: string, signal: AbortSignal): Promise<LineOutcome> {
-    const source = this.#pending === '' ? line : `${this.#pending}\n${line}`
-    this.#pending = ''
-    let statements: Parsed[]
-    let rest: string
-    try {
-      const end = lastEnd(source)
-      rest = source.slice(end)
-      statements = parse(source.slice(0, end))
-      if (rest.length > MAX_INPUT_UNITS) rest = ''
-    } catch (error) {
-      this.#refuse(error, source)
-      return 'ready'
+    const complete = this.#tried(
+      () => this.#pending.add(line),
+      () => this.#pending.source,
+    )
+    if (complete !== null) {
+      const { source, tokens } = complete
+      const statements = this.#tried(
+        () => parseTokens(source, tokens),
+        () => source,
+      )
+      if (statements !== null && (await this.#runAll(statements, signal)).quit) return 'quit'
     }
-    const outcome = await this.#runAll(statements, signal)
-    this.#pending = isBlank(rest) ? '' : rest.replace(/^\s+/, '')
-    if (outcome === 'quit') return 'quit'
-    return this.#pending === '' ? 'ready' : 'more'
+    return this.#pending.isEmpty ? 'ready' : 'more'
   }
 
-  /** A whole input: a file, or what `-c` says. False when anything failed. */
+  /** A whole input: a file, or what `-c` says. */
   async all(
     source: string,
     signal: AbortSignal,
     options: { readonly lastMayEnd: boolean; readonly stopOnError: boolean },
-  ): Promise<boolean> {
-    let statements: Parsed[]
-    try {
-      statements = parse(source, options)
-    } catch (error) {
-      this.#refuse(error, source)
-      return false
-    }
-    return (await this.#runAll(statements, signal, options.stopOnError)) !== 'failed'
+  ): Promise<InputOutcome> {
+    const statements = this.#tried(
+      () => parse(source, options),
+      () => source,
+    )
+    return statements === null ? { failed: true, quit: false } : this.#runAll(statements, signal, options.stopOnError)
   }
 
   /** What is left without `;` at the end of the input is no statement. */
   end(): boolean {
-    const source = this.#pending
-    this.#pending = ''
-    if (source === '') return true
+    const { source } = this.#pending
+    return (
+      this.#tried(
+        () => parse(source),
+        () => source,
+      )?.length === 0
+    )
+  }
+
+  /** Null: it is no MQL, which has been told, and what was begun is thrown away. */
+  #tried<T>(read: () => T, source: () => string): T | null {
     try {
-      parse(source)
-      return true
+      return read()
     } catch (error) {
-      this.#refuse(error, source)
-      return false
+      if (!(error instanceof MqlError)) throw error
+      this.#output.failed(error, renderError(error, source()))
+      this.#pending.clear()
+      return null
     }
   }
 
-  async #runAll(statements: readonly Parsed[], signal: AbortSignal, stopOnError = false): Promise<'done' | 'failed' | 'quit'> {
+  async #runAll(statements: readonly Parsed[], signal: AbortSignal, stopOnError = false): Promise<InputOutcome> {
     let failed = false
     for (const { statement } of statements) {
-      if (statement.kind === 'quit') return failed ? 'failed' : 'quit'
+      if (statement.kind === 'quit') return { failed, quit: true }
       try {
         await this.#output.result(await this.#executor.run(statement, signal))
       } catch (error) {
@@ -105,18 +114,13 @@ export class Repl {
         if (stopOnError || signal.aborted) break
       }
     }
-    return failed ? 'failed' : 'done'
-  }
-
-  #refuse(error: unknown, source: string): void {
-    if (!(error instanceof MqlError)) throw error
-    this.#output.failed(error, renderError(error, source))
+    return { failed, quit: false }
   }
 
   /** The candidates for the word before the cursor, and that word: keywords, and the names that can stand there. */
   async complete(line: string, signal: AbortSignal): Promise<[candidates: string[], word: string]> {
     const word = /[^\s,;()=]*$/.exec(line)?.[0] ?? ''
-    const before = `${this.#pending} ${line.slice(0, line.length - word.length)}`
+    const before = `${this.#pending.source} ${line.slice(0, line.length - word.length)}`
     const words = candidateWords(before)
     const isLower = word !== '' && word === word.toLowerCase()
     const keywords = words.filter((each) => each.startsWith(word.toUpperCase())).map((each) => (isLower ? each.toLowerCase() : each))
@@ -166,17 +170,6 @@ function unique(words: readonly string[]): string[] {
 
 function needsQuotes(name: string): boolean {
   return !NAME_CHARACTERS.test(name) || KEYWORDS.has(name.toUpperCase())
-}
-
-/** Where the input ends that can run: after the last `;` that stands outside of strings and comments. */
-function lastEnd(source: string): number {
-  let end = 0
-  for (const token of lex(source)) if (token.kind === 'symbol' && token.text === ';') end = token.end
-  return end
-}
-
-function isBlank(source: string): boolean {
-  return lex(source).length === 1
 }
 
 function renderFailure(error: unknown): string {

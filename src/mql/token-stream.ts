@@ -1,5 +1,5 @@
 import { MqlError } from './errors.ts'
-import { lex, type Token } from './lexer.ts'
+import type { Token } from './lexer.ts'
 
 /** Tokens in order, with what a parser asks of them. Every refusal names the token that was not expected. */
 export class TokenStream {
@@ -7,9 +7,9 @@ export class TokenStream {
   readonly #tokens: readonly Token[]
   #at = 0
 
-  constructor(source: string) {
+  constructor(source: string, tokens: readonly Token[]) {
     this.source = source
-    this.#tokens = lex(source)
+    this.#tokens = tokens
   }
 
   peek(ahead = 0): Token {

@@ -96,4 +96,16 @@ test('moonmq dlq: what cannot be is said', async () => {
   ])
     assert.equal((await run('redrive', 'x.dlq', '--all', ...bad)).code, 2)
   assert.equal((await run('purge', 'x.dlq', '--before', '3', '--yes')).code, 2)
+  await using client = await broker.connect()
+  await client.admin.createTopic('x.dlq', { partitions: 2 })
+  for (const command of [
+    ['show', 'x.dlq', '--partition', '2'],
+    ['redrive', 'x.dlq', '--partition', '2'],
+    ['redrive', 'x.dlq', '--partition', '2', '--dry-run'],
+    ['purge', 'x.dlq', '--partition', '2', '--yes'],
+    ['purge', 'x.dlq', '--partition', '2', '--before', '1', '--yes'],
+  ]) {
+    const { code, err } = await run(...command)
+    assert.deepEqual([code, err.includes('(PARTITION_MISSING)')], [3, true], command.join(' '))
+  }
 })

@@ -130,6 +130,10 @@ test('moonmq sql: mistakes show their place, failures their code; later statemen
   assert.match(nack.err, /FETCH first/)
   const piped = await sql(broker.address, [], 'LIST TOPICS;\nQUIT;\nDROP TOPIC there;\n')
   assert.match(piped.out, /^TOPIC +PARTITIONS\nthere +1\n$/)
+  const behindFailure = await sql(broker.address, [], 'DROP TOPIC none; QUIT;\nDROP TOPIC there;\n')
+  assert.deepEqual([behindFailure.code, behindFailure.out], [3, ''])
+  assert.equal((await sql(broker.address, ['-c', 'QUIT;', '-c', 'DROP TOPIC there'])).code, 0)
+  assert.match((await sql(broker.address, ['-c', 'LIST TOPICS'])).out, /there +1/)
   assert.equal((await sql('127.0.0.1:1', ['-c', 'LIST TOPICS'])).code, 5)
 })
 

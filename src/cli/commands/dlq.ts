@@ -2,7 +2,7 @@ import type { Client } from '../../client/types.ts'
 import { SystemClock } from '../../core/clock.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
 import { type CliContext, EXIT, UsageError } from '../context.ts'
-import { type FilterOptions, type Letter, type LetterFilter, lettersIn, parseFilter, partitionsOf } from '../dlq/letters.ts'
+import { type FilterOptions, type Letter, lettersIn, parseFilter, partitionsOf } from '../dlq/letters.ts'
 import { counted, printJson, shown, styled, table } from '../output.ts'
 import { parseWhole } from '../parse.ts'
 
@@ -33,7 +33,6 @@ export interface PurgeOptions extends JsonOptions {
 /** Letters of one request: all of them go back, or none. */
 const REDRIVE_AT_ONCE = 500
 const MAX_REASONS = 5
-const EVERYTHING: LetterFilter = { partition: null, matches: () => true }
 const nowMs = () => new SystemClock().nowMs()
 
 /** `moonmq dlq list`: dead-letter topics with how many letters are left in each, and why they died. */
@@ -57,7 +56,7 @@ export function listLetters(context: CliContext, names: readonly string[], optio
 async function count(client: Client, topic: string) {
   const reasons = new Map<string, number>()
   let letters = 0
-  for (const partition of await partitionsOf(client, topic, EVERYTHING)) {
+  for (const { partition } of await partitionsOf(client, topic, null)) {
     for await (const { from } of lettersIn(client, topic, partition)) {
       letters++
       reasons.set(from.reason, (reasons.get(from.reason) ?? 0) + 1)
@@ -77,7 +76,7 @@ export function showLetters(context: CliContext, topic: string, options: DlqShow
   const most = parseWhole(options.max, '--max', 1)
   return withClient(context, options, async (client) => {
     let told = 0
-    for (const partition of await partitionsOf(client, topic, filter)) {
+    for (const { partition } of await partitionsOf(client, topic, filter.partition)) {
       for await (const letter of lettersIn(client, topic, partition)) {
         if (!filter.matches(letter)) continue
         if (told++ >= most) {
@@ -127,10 +126,10 @@ export function redriveLetters(context: CliContext, topic: string, options: Redr
   }
   return withClient(context, options, async (client) => {
     const sum = { topic, dryRun: options.dryRun === true, letters: 0, redriven: 0, already: 0, missing: 0 }
-    for (const partition of await partitionsOf(client, topic, filter)) {
+    for (const { partition } of await partitionsOf(client, topic, filter.partition)) {
       let offsets: number[] = []
       const send = async () => {
-        if (offsets.length === 0 || options.dryRun) return
+        if (offsets.length === 0) return
         const { redriven, already, missing } = await client.admin.redrive(topic, partition, offsets)
         sum.redriven += redriven
         sum.already += already
@@ -141,6 +140,7 @@ export function redriveLetters(context: CliContext, topic: string, options: Redr
         if (!filter.matches(letter)) continue
         if (sum.letters >= most) break
         sum.letters++
+        if (options.dryRun) continue
         offsets.push(letter.record.offset)
         if (offsets.length >= REDRIVE_AT_ONCE) await send()
       }
@@ -161,10 +161,8 @@ export function purgeLetters(context: CliContext, topic: string, options: PurgeO
   if (before !== 'all' && partition === null) throw new UsageError('--before needs --partition')
   if (!options.yes) throw new UsageError(`this deletes the letters of ${topic} for good; say --yes to do it`)
   return withClient(context, options, async (client) => {
-    const { partitions } = await client.admin.describeTopic(topic)
     let deleted = 0
-    for (const { partition: each, earliest } of partitions) {
-      if (partition !== null && each !== partition) continue
+    for (const { partition: each, earliest } of await partitionsOf(client, topic, partition)) {
       deleted += (await client.admin.deleteRecords(topic, each, before)) - earliest
     }
     if (options.json) printJson(context, { topic, deleted })

@@ -55,7 +55,8 @@ async function runScript(context: CliContext, repl: Repl, options: SqlOptions, o
   const { signal } = context
   const stopOnError = options.stopOnError === true
   for (const command of options.command) {
-    if (!(await repl.all(command, signal, { lastMayEnd: true, stopOnError })) && stopOnError) return
+    const { failed, quit } = await repl.all(command, signal, { lastMayEnd: true, stopOnError })
+    if (quit || (failed && stopOnError)) return
   }
   if (options.command.length > 0) return
   if (options.file !== undefined) {

@@ -1,4 +1,5 @@
-import type { Client, ClientRecord } from '../../client/types.ts'
+import type { Client, ClientRecord, PartitionDescription } from '../../client/types.ts'
+import { MoonMQError } from '../../core/errors.ts'
 import { parseWhen } from '../../core/when.ts'
 import { markedOffset, type Provenance, provenanceOf } from '../../record/dead-letter.ts'
 import { UsageError } from '../context.ts'
@@ -87,8 +88,11 @@ export async function* lettersIn(client: Client, topic: string, partition: numbe
   }
 }
 
-/** Partitions of the topic that the filter lets through. */
-export async function partitionsOf(client: Client, topic: string, { partition }: LetterFilter): Promise<number[]> {
+/** Partitions of the topic that are meant: all, or the one. Throws PARTITION_MISSING. */
+export async function partitionsOf(client: Client, topic: string, partition: number | null): Promise<readonly PartitionDescription[]> {
   const { partitions } = await client.admin.describeTopic(topic)
-  return partitions.map((each) => each.partition).filter((each) => partition === null || each === partition)
+  if (partition === null) return partitions
+  const found = partitions.find((each) => each.partition === partition)
+  if (found === undefined) throw new MoonMQError('PARTITION_MISSING', { topic, partition })
+  return [found]
 }

@@ -63,16 +63,55 @@ test('QUIT leaves, and what stands before it is run', async () => {
   assert.deepEqual(calls(), ['listTopics'])
 })
 
+test('QUIT behind a statement that failed leaves all the same', async () => {
+  const { operations, repl, type, calls } = await session()
+  operations.failure = new MoonMQError('TOPIC_MISSING', { topic: 't' })
+  assert.equal(await type('drop topic t; quit; list groups;'), 'quit')
+  operations.failure = new MoonMQError('TOPIC_MISSING', { topic: 't' })
+  const all = { lastMayEnd: true, stopOnError: false }
+  assert.deepEqual(await repl.all('drop topic t; quit; list groups', signal, all), { failed: true, quit: true })
+  assert.deepEqual(await repl.all('quit', signal, all), { failed: false, quit: true })
+  assert.deepEqual(calls(), ['dropTopic', 'dropTopic'])
+})
+
+test('input of many lines is taken apart once, and places count from its beginning', async (context) => {
+  const { repl, type, calls, failures } = await session()
+  const looks = context.mock.method(RegExp.prototype, 'exec').mock
+  await type('produce into t')
+  for (let i = 0; i < 200; i++) assert.equal(await type(`  header h${i} 'value ${i}' -- "a comment`), 'more')
+  assert.equal(await type("  value 'last'; list"), 'more')
+  assert.deepEqual(calls(), ['produce'])
+  assert.ok(looks.callCount() < 10_000, `${looks.callCount()} looks at 200 lines`)
+  looks.restore()
+  // The rest behind the last semicolon is a beginning of its own.
+  await type('  topics x;')
+  assert.match(failures.splice(0).join(), /found "x" \(line 2, column 10\)\n {4}topics x;\n {11}\^\n/)
+  assert.equal(await type('list'), 'more')
+  assert.equal(await type('\ttopics; -- 😀'), 'ready')
+  assert.deepEqual(calls(), ['listTopics'])
+  assert.equal(repl.prompt, 'mq> ')
+})
+
+test('input that grows beyond its bound is thrown away, and said so', async () => {
+  const { type, failures, repl } = await session()
+  const line = `-- ${'x'.repeat(1024 * 1024)}`
+  assert.equal(await type('list'), 'more')
+  for (let i = 0; i < 3; i++) assert.equal(await type(line), 'more')
+  assert.equal(await type(line), 'ready')
+  assert.match(failures.splice(0).join(), /the input is longer than 4194304 characters/)
+  assert.equal(repl.prompt, 'mq> ')
+})
+
 test('a whole input: all of it parses before any of it runs', async () => {
   const { operations, repl, calls, failures } = await session()
   const file = { lastMayEnd: false, stopOnError: false }
-  assert.equal(await repl.all('list topics;\nlist groups', signal, file), false)
+  assert.deepEqual(await repl.all('list topics;\nlist groups', signal, file), { failed: true, quit: false })
   assert.deepEqual(calls(), [])
   assert.match(failures.splice(0).join(), /";" at the end of the statement/)
-  assert.equal(await repl.all('list topics;\nlist groups', signal, { ...file, lastMayEnd: true }), true)
+  assert.deepEqual(await repl.all('list topics;\nlist groups', signal, { ...file, lastMayEnd: true }), { failed: false, quit: false })
   assert.deepEqual(calls(), ['listTopics', 'listGroups'])
   operations.failure = new MoonMQError('TOPIC_MISSING', { topic: 't' })
-  assert.equal(await repl.all('drop topic t; list groups;', signal, { ...file, stopOnError: true }), false)
+  assert.deepEqual(await repl.all('drop topic t; list groups;', signal, { ...file, stopOnError: true }), { failed: true, quit: false })
   assert.deepEqual(calls(), ['dropTopic'])
 })
 
