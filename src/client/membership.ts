@@ -116,7 +116,10 @@ export class Membership {
         for (const [at, grant] of dirty.entries()) grant.committed = Math.max(grant.committed, offsets[at]?.offset ?? -1)
       }
     } catch (error) {
-      await this.#failed(error)
+      // What the program does with a change is part of it.
+      await this.#failed(error).catch((failure: unknown) => {
+        this.#failure ??= asMoonMQError(failure)
+      })
     } finally {
       this.#committing = null
     }

@@ -176,6 +176,7 @@ export class SequencedSender {
   /** Numbers begin anew, for another identity. Nothing is outstanding. */
   reset(): void {
     this.#lanes.clear()
+    this.#backoffs.clear()
   }
 
   #pump(): void {

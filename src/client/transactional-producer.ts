@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import { deferred } from '../core/deferred.ts'
-import { asMoonMQError, isCode, MoonMQError } from '../core/errors.ts'
+import { asMoonMQError, type ErrorCode, isCode, MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Random } from '../core/random.ts'
 import { Serial } from '../core/serial.ts'
@@ -19,6 +19,14 @@ import type { Acked, RecordToSend, Transaction, TransactionalProducer, Transacti
 
 /** How long the broker may take for the markers, beyond a usual answer. */
 const END_WAIT_MS = 30_000
+
+/** Answers to END_TXN that leave no doubt: it has committed nothing. */
+const REFUSED_END: ReadonlySet<ErrorCode> = new Set([
+  'PRODUCER_FENCED',
+  'INVALID_PRODUCER_EPOCH',
+  'INVALID_TXN_STATE',
+  'TRANSACTION_TIMED_OUT',
+])
 
 interface Deps {
   readonly link: Link
@@ -110,7 +118,7 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
       await this.#window.flush(() => this.#sender.hurry())
       running.check()
       running.isOver = true
-      await this.#commit(signal)
+      await this.#commit(running, signal)
       return result
     } catch (error) {
       throw await this.#abort(running, error)
@@ -125,7 +133,13 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
       if (this.#connection?.open !== true) await this.#take(null, signal)
       const connection = this.#connection as ClientConnection | null
       if (connection === null) throw new MoonMQError('CONNECTION_CLOSED', { reason: 'it was lost again' })
-      await this.#noted(connection.request('BEGIN_TXN', {}, 'OK', this.#link.optionsOf({ signal })))
+      try {
+        await this.#noted(connection.request('BEGIN_TXN', {}, 'OK', this.#link.optionsOf({ signal })))
+      } catch (error) {
+        // It may have begun, and nobody would end it: opening the name again does.
+        this.#connection = null
+        throw error
+      }
     }, signal)
   }
 
@@ -144,23 +158,30 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   }
 
   /** Asked for again, over other connections too, until its outcome is known. */
-  async #commit(signal: AbortSignal | undefined): Promise<void> {
+  async #commit(running: RunningTransaction, signal: AbortSignal | undefined): Promise<void> {
     const options = this.#link.optionsOf({ waitMs: END_WAIT_MS, signal })
-    let attempts = 0
+    // A request was not answered, or not by a refusal: it may have committed all the same.
+    let isUnclear = false
     try {
       await this.#link.retrying(async () => {
+        if (signal?.aborted) throw new MoonMQError('ABORTED')
         if (this.#connection?.open !== true) await this.#take(this.#identity, signal)
         const connection = this.#connection
         if (connection === null) throw new MoonMQError('CONNECTION_CLOSED', { reason: 'it was lost again' })
-        attempts++
-        await this.#noted(connection.request('END_TXN', { commit: 1 }, 'OK', options))
+        running.isEndAsked = true
+        try {
+          await this.#noted(connection.request('END_TXN', { commit: 1 }, 'OK', options))
+        } catch (error) {
+          isUnclear ||= !REFUSED_END.has(asMoonMQError(error).code)
+          throw error
+        }
       }, signal)
     } catch (cause) {
       const error = asMoonMQError(cause)
       if (error.code === 'TRANSACTION_TIMED_OUT') throw error
       if (error.code === 'INVALID_TXN_STATE') throw new MoonMQError('TRANSACTION_ABORTED', { reason: error.message }, error)
-      // The first request was answered: nobody else can have committed it.
-      if (this.#fenced !== null && attempts <= 1) throw error
+      // Nobody asked for the commit, or the answer was no.
+      if (!running.isEndAsked || (!isUnclear && this.#fenced !== null)) throw error
       throw new MoonMQError('TRANSACTION_OUTCOME_UNKNOWN', { reason: error.message }, error)
     }
   }
@@ -171,10 +192,10 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
     running.fail(asMoonMQError(error))
     this.#sender.fail(asMoonMQError(error))
     await this.#window.flush(() => {})
-    // After an answer that was lost or that says so it is over; else it is ended here, before the next begins.
+    // Once its end was asked for it is over, or ended by opening the name again; else it is ended here, before the next begins.
     const connection = this.#connection
     try {
-      if (connection?.open === true && !running.isOver) {
+      if (connection?.open === true && !running.isEndAsked) {
         await connection.request('END_TXN', { commit: 0 }, 'OK', this.#link.optionsOf({ waitMs: END_WAIT_MS }))
       }
     } catch (refusal) {
@@ -196,8 +217,8 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
 
   async sendIn(running: RunningTransaction, topic: string, record: RecordToSend): Promise<Acked> {
     running.check()
-    const encoded = encodeFor(this.#link, record)
     try {
+      const encoded = encodeFor(this.#link, record)
       return await this.#window.run(encoded.bytes, () => {
         running.check()
         const acked = deferred<Acked>()
@@ -254,8 +275,10 @@ class RunningTransaction implements Transaction {
   readonly #outer: AbortSignal | undefined
   readonly #onAbort = () => this.fail(new MoonMQError('ABORTED'))
   failure: MoonMQError | null = null
-  /** Its end was asked for. */
+  /** Its body has returned: nothing more belongs to it. */
   isOver = false
+  /** The broker was asked to commit it. */
+  isEndAsked = false
 
   constructor(producer: NamedProducer, signal: AbortSignal | undefined) {
     this.#producer = producer
@@ -270,15 +293,21 @@ class RunningTransaction implements Transaction {
   }
 
   send(topic: string, record: RecordToSend): Promise<Acked> {
-    return this.#producer.sendIn(this, topic, record)
+    return this.#owned(this.#producer.sendIn(this, topic, record))
   }
 
-  async sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {
-    return Promise.all(records.map((record) => this.send(topic, record)))
+  sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {
+    return this.#owned(Promise.all(records.map((record) => this.send(topic, record))))
   }
 
   commitOffsets(group: string, offsets: readonly TransactionOffset[]): Promise<void> {
-    return this.#producer.commitOffsetsIn(this, group, offsets)
+    return this.#owned(this.#producer.commitOffsetsIn(this, group, offsets))
+  }
+
+  /** A body need not wait for it: `transaction` tells its failure. Not so when it comes too late to fail anything. */
+  #owned<T>(work: Promise<T>): Promise<T> {
+    if (!this.isOver || this.failure !== null) work.catch(() => {})
+    return work
   }
 
   /** Throws when nothing more belongs to it. */

@@ -1,10 +1,13 @@
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
+import { connect } from '../../src/client/index.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { isCode, MoonMQError } from '../../src/core/errors.ts'
 import { MemoryDisk } from '../../src/io/memory-disk.ts'
+import { startTestBroker } from '../../src/testing/index.ts'
 import { createTopic } from '../support/fake-broker.ts'
 import { NativeBroker } from '../support/native-peer.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 import { offsetOf, valuesOf, whenSettled } from '../support/transactions.ts'
 
 async function opened(partitions = 1): Promise<NativeBroker> {
@@ -207,4 +210,21 @@ test('a signal aborts a transaction', async () => {
   await producer.transaction(async (tx) => void (await tx.send('t', { value: 'yes' })))
   deepEqual(await valuesOf(at.broker, 't', 0), ['yes'])
   await client.close()
+})
+
+test('a commit whose answer is lost is asked for again, and told as what it was', async () => {
+  await using live = await startTestBroker()
+  await using proxy = await TcpProxy.open(live.address)
+  await using client = await connect({ address: proxy.address })
+  await client.admin.createTopic('t')
+  await using producer = await client.transactionalProducer('tx')
+  for (const value of ['first', 'second']) {
+    await producer.transaction(async (tx) => {
+      await tx.send('t', { value })
+      void proxy.loseAnswer()
+    })
+  }
+  const values: string[] = []
+  for await (const record of client.reader({ topic: 't', isolation: 'read_committed' })) values.push(String(record.value))
+  deepEqual(values, ['first', 'second'])
 })

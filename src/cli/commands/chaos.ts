@@ -102,11 +102,12 @@ async function produce(
     const value = `record ${n} of run ${plan.run}`
     const record = { key: `key-${n % KEYS}`, value, headers: [{ key: 'chaos.id', value: id }] }
     const place = sent.push({ id, value, acked: null }) - 1
-    waiting.push(
-      persistently(() => producer.send(topic, record), plan.retries).then((acked) => {
-        sent[place] = { id, value, acked }
-      }),
-    )
+    const told = persistently(() => producer.send(topic, record), plan.retries).then((acked) => {
+      sent[place] = { id, value, acked }
+    })
+    // One that fails while others are waited for is heard of when its turn comes.
+    told.catch(() => {})
+    waiting.push(told)
     if (waiting.length >= WINDOW) await Promise.all(waiting.splice(0))
   }
   await producer.flush()
