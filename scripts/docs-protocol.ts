@@ -44,7 +44,7 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   ERROR: '`name` only for clients that asked for the extension: the name of the error in docs/ERRORS.md.',
   PRODUCE: 'Codec 0 none, 1 gzip, 2 snappy: how the value is stored; it travels uncompressed. An empty key is none.',
   PRODUCE_BATCH: 'Flag 0x01: idempotent, at most 1024 records (code 14). Not atomic: each record is partitioned by itself.',
-  PRODUCE_BATCH_ACK: 'The acks are for the first n records. A code other than 0: the rest was not acknowledged.',
+  PRODUCE_BATCH_ACK: 'The acks are for the first n records. A code other than 0: the rest was not acknowledged, and what follows a record that was refused was not written: send it again.',
   INIT_PRODUCER_ID:
     'An empty name, or none: a fresh id with epoch 0 that is this connection alone. A name keeps its id; each session of it gets the next epoch (from 0) and fences the one before, whose open transaction is aborted. At epoch 32766 the name gets another id with epoch 0. A second one on a connection replaces the first: its transaction is aborted, its sequences are forgotten.',
   PRODUCE_IDEMPOTENT:
@@ -59,7 +59,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
     'Never waits. Isolation 1: read committed. Flag 0x01: answer with RECORD_BATCH. Reads all topics named so far on the connection. The position after what is delivered is stored for the group; the answer does not wait for its sync.',
   COMMIT: 'The offset of the next record to deliver. Needs a FETCH before (code 8). Answered after the sync. Moves no position.',
   LIST_OFFSETS: 'Mode 0 or absent: bounds. Mode 1: also the first offset at or after the time.',
-  OFFSETS: 'Flags 0x01 high watermark exact, 0x02 LSO known, 0x04 local; for times 0x01 found.',
+  OFFSETS:
+    'Flags 0x01 high watermark exact, 0x02 LSO known, 0x04 local; for times 0x01 found. A partition that cannot be served (its files are damaged or its disk failed) comes with flags 0, and its numbers mean nothing; code 7 where that is all of them.',
   CREATE_TOPIC: 'Not idempotent: an existing topic is code 7. 1 to 1024 partitions.',
   LIST_TOPICS: 'Sorted; internal topics are left out; cut at `server.maxListTopics`.',
   DESCRIBE_TOPIC:
@@ -86,8 +87,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   MEMBER_STATE:
     'What the member may read, and holds from now on. What it held and does not find here it stops reading, commits, and then syncs without it: until then its commits are taken, afterwards they are code 12.',
   GROUP_CHANGED: 'With the zero id, at any time: a MEMBER_SYNC will tell something new.',
-  GROUPS: 'Groups of every kind.',
-  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`.',
+  GROUPS: 'Groups of every kind. `after`: only names behind this one.',
+  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`. `more` 1: there are more, which are asked for with the last name as `after`.',
   GROUP: 'A group of any kind, in full.',
   GROUP_DETAILS: 'Members by id, offsets by topic and partition. `end`: the high watermark, −1 where the partition is gone.',
   DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
@@ -101,7 +102,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   READ: 'Start 0: at offset `value`; 1: earliest; 2: latest (the high watermark, or the last stable offset with isolation 1); 3: first record at or after the time `value`. Waits up to `maxWaitMs` on all partitions at once, until one of them has something. Nothing is committed.',
   READ_RESULT:
     'Parts in the order of the request. `nextOffset` is where to go on, past what is hidden from the reader. A partition that is refused says why; the others are served.',
-  LIST: 'Flag 0x01: with internal topics.',
+  LIST: 'Flag 0x01: with internal topics. `after`: only names behind this one.',
+  LISTING: 'By name. `more` 1: there are more, which are asked for with the last name as `after`.',
   DESCRIPTION:
     "Settings that were set, by Kafka's names. All four offsets of a partition are −1 when it is offline: its files are damaged or its disk failed.",
   CREATE: "Partitions −1: the broker's default. Settings by Kafka's names or those of ALTER_TOPIC_CONFIG, `backend` included.",
@@ -182,6 +184,23 @@ function deadlines(): string {
   )
 }
 
+const FRAMES = `## Frames
+
+    u32 length, u8 opcode, 16 bytes correlation id, payload
+
+\`length\` counts what follows it: ${FRAME_HEADER_BYTES} for an empty payload, never less. Numbers are big-endian. \`str\` is a u32 length and as many
+bytes, text in UTF-8. \`bytes?\` is an i32 length and as many bytes; −1 is null. \`[…]\` may be absent at the end of a payload. Bytes after the
+last known field are ignored, in both directions.
+
+A reply carries the id of its request. Errors that no request caused carry the zero id. Requests of a connection are handled one after the
+other and answered in order. No frame from the broker is longer than ${MAX_REPLY_FRAME_BYTES} bytes: an answer that would be is refused with code 7.
+
+Topics whose names begin with "__" are the broker's own for version 1, whether they exist or not: code 18, and in no list. Clients of the
+extension reach those that Kafka's clients made.
+
+Partition numbers of version 1 start at 1 on the wire, those of the extension at 0. Offsets start at 0. Times are milliseconds since 1970.
+`
+
 export function protocolDocument(): string {
   const strings = table(
     ['Field', 'Most bytes'],
@@ -195,19 +214,7 @@ export function protocolDocument(): string {
 
 Printed by \`npm run docs\` from the tables in \`src/wire\`; a test compares. Version 1 of the protocol, and its extension.
 
-## Frames
-
-    u32 length, u8 opcode, 16 bytes correlation id, payload
-
-\`length\` counts what follows it: ${FRAME_HEADER_BYTES} for an empty payload, never less. Numbers are big-endian. \`str\` is a u32 length and as many
-bytes, text in UTF-8. \`bytes?\` is an i32 length and as many bytes; −1 is null. \`[…]\` may be absent at the end of a payload. Bytes after the
-last known field are ignored, in both directions.
-
-A reply carries the id of its request. Errors that no request caused carry the zero id. Requests of a connection are handled one after the
-other and answered in order. No frame from the broker is longer than ${MAX_REPLY_FRAME_BYTES} bytes.
-
-Partition numbers of version 1 start at 1 on the wire, those of the extension at 0. Offsets start at 0. Times are milliseconds since 1970.
-
+${FRAMES}
 ## States
 
 ${STATES}

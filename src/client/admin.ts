@@ -1,5 +1,5 @@
 import { isCode, MoonMQError } from '../core/errors.ts'
-import { CONFIG_FIXED, LIST_OFFSETS_TIME, OFFSETS_FOUND, VALIDATE_ONLY } from '../wire/opcodes.ts'
+import { CONFIG_FIXED, LIST_OFFSETS_TIME, MORE, OFFSETS_FOUND, OFFSETS_LOCAL, VALIDATE_ONLY } from '../wire/opcodes.ts'
 import type { Link } from './link.ts'
 import type {
   Admin,
@@ -39,8 +39,14 @@ export class LinkAdmin implements Admin {
   }
 
   async listTopics({ signal }: RequestControl = {}): Promise<readonly TopicSummary[]> {
-    const listing = await this.#link.retrying(() => this.#link.request('LIST', { flags: 0 }, 'LISTING', { signal }), signal)
-    return listing.topics.map(({ name, partitions }) => ({ name, partitions }))
+    const topics: TopicSummary[] = []
+    for (let more = true; more; ) {
+      const request = { flags: 0, after: topics.at(-1)?.name }
+      const page = await this.#link.retrying(() => this.#link.request('LIST', request, 'LISTING', { signal }), signal)
+      for (const { name, partitions } of page.topics) topics.push({ name, partitions })
+      more = page.more === MORE
+    }
+    return topics
   }
 
   async describeTopic(name: string, { signal }: RequestControl = {}): Promise<TopicDescription> {
@@ -71,14 +77,17 @@ export class LinkAdmin implements Admin {
     const asked = timestampMs === undefined ? { topic } : { topic, mode: LIST_OFFSETS_TIME, timestamp: Math.max(0, timestampMs) }
     const found = await this.#link.retrying(() => this.#link.request('LIST_OFFSETS', asked, 'OFFSETS', { signal }), signal)
     const times = new Map(found.forTimes?.map(({ partition, offset, flags }) => [partition, flags & OFFSETS_FOUND ? Number(offset) : null]))
-    return found.entries.map(({ partition, earliest, latest, highWatermark, lso }) => ({
-      partition,
-      earliest: Number(earliest),
-      latest: Number(latest),
-      highWatermark: Number(highWatermark),
-      lastStableOffset: Number(lso),
-      forTime: times.get(partition) ?? null,
-    }))
+    return found.entries.map(({ partition, earliest, latest, highWatermark, lso, flags }) => {
+      const told = (offset: number | bigint) => (flags & OFFSETS_LOCAL ? Number(offset) : -1)
+      return {
+        partition,
+        earliest: told(earliest),
+        latest: told(latest),
+        highWatermark: told(highWatermark),
+        lastStableOffset: told(lso),
+        forTime: times.get(partition) ?? null,
+      }
+    })
   }
 
   async committedOffsets(group: string, topics: readonly string[], { signal }: RequestControl = {}): Promise<readonly CommittedOffsets[]> {
@@ -87,11 +96,17 @@ export class LinkAdmin implements Admin {
   }
 
   async listGroups({ signal }: RequestControl = {}): Promise<readonly GroupSummary[]> {
-    return await this.#link.retrying(async () => {
-      const { extended } = (await this.#link.connection()).server
-      if (extended) return (await this.#link.request('GROUPS', {}, 'GROUP_NAMES', { signal })).groups
-      return (await this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal })).groups
-    }, signal)
+    if (!(await this.#link.retrying(async () => this.#link.connection(), signal)).server.extended) {
+      return (await this.#link.retrying(() => this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal }), signal)).groups
+    }
+    const groups: GroupSummary[] = []
+    for (let more = true; more; ) {
+      const request = { after: groups.at(-1)?.group }
+      const page = await this.#link.retrying(() => this.#link.request('GROUPS', request, 'GROUP_NAMES', { signal }), signal)
+      for (const group of page.groups) groups.push(group)
+      more = page.more === MORE
+    }
+    return groups
   }
 
   async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {

@@ -262,6 +262,7 @@ export interface TopicConfigChange {
   readonly validateOnly?: boolean
 }
 
+/** All −1 while the broker cannot serve the partition. */
 export interface TopicOffsets {
   readonly partition: number
   readonly earliest: number

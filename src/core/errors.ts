@@ -32,6 +32,7 @@ export const ERRORS = {
   RATE_LIMITED: row(6, 89, 429, RETRY, '{reason}'),
   REQUEST_TIMED_OUT: row(7, 7, 504, RETRY, 'the request did not finish within {timeoutMs} ms'),
   SHUTTING_DOWN: row(7, 8, 503, RETRY, 'the broker is shutting down'),
+  ANSWER_TOO_LARGE: row(7, 10, 500, FINAL, 'the answer would be longer than {limit} bytes; ask for less at once'),
   INTERNAL: row(7, -1, 500, FINAL, 'internal error: {reason}'),
   NOT_IN_THIS_VERSION: row(2, 35, 501, FINAL, '{what} is not in this version of MoonMQ'),
 

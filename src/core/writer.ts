@@ -1,3 +1,4 @@
+import { MoonMQError } from './errors.ts'
 import { type UInt64, writeInt64, writeUInt64 } from './int64.ts'
 import { type Uuid, writeUuid } from './uuid.ts'
 
@@ -12,9 +13,12 @@ export class ByteWriter {
   #from = 0
   #doneBytes = 0
   readonly #done: Buffer[] = []
+  readonly #maxBytes: number
 
-  constructor(initialBytes = 256) {
-    this.#chunk = Buffer.allocUnsafe(initialBytes)
+  /** More than `maxBytes` is not written, and no memory taken for it: ANSWER_TOO_LARGE is thrown. */
+  constructor(initialBytes = 256, maxBytes = Number.POSITIVE_INFINITY) {
+    this.#chunk = Buffer.allocUnsafe(Math.min(initialBytes, maxBytes))
+    this.#maxBytes = maxBytes
   }
 
   /** Bytes written so far, linked ones included. */
@@ -31,7 +35,9 @@ export class ByteWriter {
 
   #grow(size: number): number {
     const pending = this.#at - this.#from
-    const next = Buffer.allocUnsafe(Math.max(this.#chunk.length * 2, pending + size + 64))
+    const limit = this.#maxBytes
+    if (this.length + size > limit) throw new MoonMQError('ANSWER_TOO_LARGE', { limit })
+    const next = Buffer.allocUnsafe(Math.min(limit, Math.max(this.#chunk.length * 2, pending + size + 64)))
     this.#chunk.copy(next, 0, this.#from, this.#at)
     this.#chunk = next
     this.#from = 0

@@ -11,7 +11,7 @@ import { encodeFrame, type Frame, FrameCutter, type PartialBudget, ZERO_CORRELAT
 import { FRAME_HEADER_BYTES } from '../wire/limits.ts'
 import { OPCODES } from '../wire/opcodes.ts'
 import { ConnectionDeadlines, type Overdue } from './deadlines.ts'
-import { closesConnection, type Dispatch, isPipelined } from './dispatch.ts'
+import { closesConnection, type Dispatch, type Pace, paceOf } from './dispatch.ts'
 import type { Instruments } from './instruments.ts'
 import type { NativeDoorOptions } from './options.ts'
 import type { PushChannel } from './push-delivery.ts'
@@ -190,10 +190,13 @@ export class NativeConnection implements NetHandlers, PushChannel {
     let next = 0
     while (this.#ending === null && !this.#closed && next < this.#waiting.length) {
       const frame = this.#waiting[next] as Frame
-      if (!this.#mayStart(frame)) break
+      const pace = paceOf(frame)
+      // What many requests of one chunk are answered with goes out before it is more than a client may leave unread.
+      if (this.#replies.readyBytes > this.#maxQueuedBytes) this.#flush()
+      if (!this.#mayStart(frame, pace)) break
       next++
       this.#waitingBytes -= frame.payload.length + FRAME_OVERHEAD_BYTES
-      this.#begin(frame)
+      this.#begin(frame, pace)
     }
     if (next > 0) this.#waiting = next === this.#waiting.length ? [] : this.#waiting.slice(next)
     if (this.#streamError !== null && this.#ending === null && this.#waiting.length === 0 && !this.#busy) {
@@ -208,10 +211,20 @@ export class NativeConnection implements NetHandlers, PushChannel {
     }
   }
 
-  #mayStart(frame: Frame): boolean {
-    if (this.#busy || this.#socket.queuedBytes > this.#maxQueuedBytes) return false
-    if (!isPipelined(frame.opcode)) return this.#replies.unready === 0
-    return this.#replies.count < this.#options.maxOpenRequests && this.#replies.unreadyBytes < this.#options.maxOpenBytes
+  #mayStart({ payload }: Frame, pace: Pace): boolean {
+    const replies = this.#replies
+    if (this.#closed || this.#ending !== null || this.#busy) return false
+    if (this.#socket.queuedBytes + replies.readyBytes > this.#maxQueuedBytes) return false
+    if (pace === 'alone') return replies.unready === 0
+    if (pace === 'placed' && replies.gathering > 0) return false
+    if (replies.count >= this.#options.maxOpenRequests) return false
+    return replies.unready === 0 || replies.unreadyBytes + payload.length <= this.#maxOpenBytes
+  }
+
+  /** Acknowledgements of a batch take half as much again as its smallest records: all that are outstanding must fit what may be pending. */
+  get #maxOpenBytes(): number {
+    const { maxOpenBytes, maxPendingBytes } = this.#options
+    return Math.min(maxOpenBytes, maxPendingBytes / 2)
   }
 
   get #loggedIn(): boolean {
@@ -248,7 +261,7 @@ export class NativeConnection implements NetHandlers, PushChannel {
     }
   }
 
-  #begin(frame: Frame): void {
+  #begin(frame: Frame, pace: Pace): void {
     const { opcode, correlation } = frame
     this.#deps.instruments.received(opcode)
     if (opcode === OPCODES.HEARTBEAT_RESP.code) return
@@ -256,7 +269,7 @@ export class NativeConnection implements NetHandlers, PushChannel {
       this.#endWith('goodbye', null)
       return
     }
-    const reply = this.#replies.begin(frame.payload.length, opcode, this.#deps.clock.monotonicMs())
+    const reply = this.#replies.begin(frame, pace, this.#deps.clock.monotonicMs())
     const call: Call = {
       correlation,
       session: this.#session,

@@ -1,17 +1,16 @@
 import { MoonMQError } from '../core/errors.ts'
 import { decodePayload, type Frame } from '../wire/frame.ts'
-import { OPCODES, type OpName, opName } from '../wire/opcodes.ts'
+import { OPCODES, type OpName, opName, PRODUCE_BATCH_IDEMPOTENT } from '../wire/opcodes.ts'
 import type { AnyHandler, ConnectionState, Session } from './session.ts'
 
 const LOGIN: ReadonlySet<OpName> = new Set(['HELLO', 'AUTH', 'AUTH_SCRAM', 'AUTH_SCRAM_FINAL'])
 const GREETED: ReadonlySet<OpName> = new Set(['IDENTIFY_CLIENT', 'AUTH', 'AUTH_SCRAM', 'AUTH_SCRAM_FINAL'])
 const ALWAYS: ReadonlySet<OpName> = new Set(['HEARTBEAT_REQ', 'HEARTBEAT_RESP', 'GOODBYE'])
-/** May start while earlier acknowledgements are outstanding: they only append, or need nothing. */
-const PIPELINED: ReadonlySet<number> = new Set(
-  (['PRODUCE', 'PRODUCE_BATCH', 'PRODUCE_IDEMPOTENT', 'SEND', 'SEND_SEQUENCED', 'HEARTBEAT_REQ', 'HEARTBEAT_RESP'] as const).map(
-    (name) => OPCODES[name].code,
-  ),
-)
+/** Their records gather before they are appended. */
+const GATHERED: ReadonlySet<number> = codes('PRODUCE', 'PRODUCE_BATCH', 'SEND')
+/** Their records are in their places before the next request begins. */
+const PLACED: ReadonlySet<number> = codes('PRODUCE_IDEMPOTENT', 'SEND_SEQUENCED')
+const FREE: ReadonlySet<number> = codes('HEARTBEAT_REQ', 'HEARTBEAT_RESP')
 
 export interface Route {
   readonly handler: AnyHandler
@@ -53,8 +52,23 @@ export function isAllowed(name: OpName | undefined, state: ConnectionState): boo
   return name === undefined || !LOGIN.has(name)
 }
 
-export function isPipelined(opcode: number): boolean {
-  return PIPELINED.has(opcode)
+/**
+ * What a request waits for: `free` nothing, `gathered` no acknowledgement, `placed` those of records that gather, since it would overtake
+ * them on their way to the log, `alone` all of them.
+ */
+export type Pace = 'free' | 'gathered' | 'placed' | 'alone'
+
+export function paceOf({ opcode, payload }: Frame): Pace {
+  if (GATHERED.has(opcode)) {
+    const isNumbered = opcode === OPCODES.PRODUCE_BATCH.code && ((payload[0] ?? 0) & PRODUCE_BATCH_IDEMPOTENT) !== 0
+    return isNumbered ? 'placed' : 'gathered'
+  }
+  if (PLACED.has(opcode)) return 'placed'
+  return FREE.has(opcode) ? 'free' : 'alone'
+}
+
+function codes(...names: readonly OpName[]): ReadonlySet<number> {
+  return new Set(names.map((name) => OPCODES[name].code))
 }
 
 /** Whether the connection ends after this refusal (docs/PROTOCOL.md): a login that failed, or a broker that does not lead. */

@@ -2,6 +2,7 @@ import type { RequestContext } from '../broker/context.ts'
 import type { GroupMembership, ProducerSession, RecordConsumer, RecordPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import { encodeFrame } from '../wire/frame.ts'
+import { MAX_REPLY_FRAME_BYTES } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { FEATURE_EXTENSION, type OpName } from '../wire/opcodes.ts'
 import type { NativeDoorOptions } from './options.ts'
@@ -147,7 +148,7 @@ export interface AnyHandler {
 }
 
 export function reply<N extends OpName>(call: Call, name: N, message: Message<N>, sizeHint?: number): Buffer {
-  return encodeFrame(name, call.correlation, message, sizeHint)
+  return encodeFrame(name, call.correlation, message, sizeHint, MAX_REPLY_FRAME_BYTES)
 }
 
 export function ok(call: Call): Buffer {

@@ -22,9 +22,18 @@ export function decodePayload<N extends OpName>(name: N, payload: Buffer): Messa
   return field.read(new ByteReader(payload), {})
 }
 
-/** One frame, ready to send. `sizeHint`: bytes of the payload when it is known to be large. */
-export function encodeFrame<N extends OpName>(name: N, correlation: Buffer, message: Message<N>, sizeHint = 107): Buffer {
-  const writer = new ByteWriter(4 + FRAME_HEADER_BYTES + sizeHint)
+/**
+ * One frame, ready to send. `sizeHint`: bytes of the payload when it is known to be large. Throws ANSWER_TOO_LARGE for a frame whose
+ * length exceeds `maxBytes`.
+ */
+export function encodeFrame<N extends OpName>(
+  name: N,
+  correlation: Buffer,
+  message: Message<N>,
+  sizeHint = 107,
+  maxBytes = Number.POSITIVE_INFINITY,
+): Buffer {
+  const writer = new ByteWriter(4 + FRAME_HEADER_BYTES + sizeHint, 4 + maxBytes)
   writer.uint32(0)
   writer.uint8(OPCODES[name].code)
   writer.bytes(correlation)

@@ -182,8 +182,8 @@ export const MESSAGES = {
   REDRIVEN: struct({ redriven: u32, already: u32, missing: u32 }),
   DELETE_BEFORE: struct({ topic, partition: partition0, offset: i64 }),
   DELETED_BEFORE: struct({ offset: i64 }),
-  LIST: struct({ flags: u8 }),
-  LISTING: struct({ topics: list(struct({ name: any, id: id16, partitions: u32 }), { max: MAX_COUNT.topics }) }),
+  LIST: struct({ flags: u8, after: optional(any) }),
+  LISTING: struct({ topics: list(struct({ name: any, id: id16, partitions: u32 }), { max: MAX_COUNT.topics }), more: optional(u8) }),
   DESCRIBE: struct({ name: topic }),
   DESCRIPTION: struct({
     name: any,
@@ -250,8 +250,11 @@ export const MESSAGES = {
   MEMBER_SYNC: struct({ group, held: assignment0 }),
   MEMBER_STATE: struct({ memberId: any, epoch: i64, sessionTimeoutMs: u32, heartbeatIntervalMs: u32, assignment: assignment0 }),
   GROUP_CHANGED: struct({ group, epoch: i64 }),
-  GROUPS: empty,
-  GROUP_NAMES: struct({ groups: list(struct({ group: any, kind: any, state: any, members: u32 }), { max: MAX_COUNT.topics }) }),
+  GROUPS: struct({ after: optional(any) }),
+  GROUP_NAMES: struct({
+    groups: list(struct({ group: any, kind: any, state: any, members: u32 }), { max: MAX_COUNT.topics }),
+    more: optional(u8),
+  }),
   GROUP: struct({ group: any }),
   GROUP_DETAILS: struct({
     group: any,

@@ -167,6 +167,9 @@ export const SEND_TRANSACTIONAL = 0x01
 /** SEND: the broker chooses the partition, by the key when there is one. */
 export const ANY_PARTITION = -1
 
+/** LISTING, GROUP_NAMES: the last row is not the end; what follows is asked for with its name. */
+export const MORE = 1
+
 export const PROTOCOL_VERSION = 1
 /** In CONFIG: chosen when the topic was made, and never changed. */
 export const CONFIG_FIXED = 0x01

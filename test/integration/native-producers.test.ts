@@ -110,7 +110,7 @@ test('a batch goes to its partitions as one batch each, and its exact resend get
   )
   equal(await codeOf(peer.call('PRODUCE_BATCH', { ...batch(who, 21, ['x']), codec: 9 })), 7)
   equal(await codeOf(peer.call('PRODUCE_BATCH', { ...batch(who, 21, ['x']), topic: 'none' })), 5)
-  equal(await codeOf(peer.call('PRODUCE_BATCH', { ...batch(who, 0, ['x']), topic: '__consumer_offsets' })), 5)
+  equal(await codeOf(peer.call('PRODUCE_BATCH', { ...batch(who, 0, ['x']), topic: '__consumer_offsets' })), 18)
 })
 
 test('requests that follow each other without waiting keep their order', async () => {

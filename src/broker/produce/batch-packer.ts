@@ -28,14 +28,17 @@ export class BatchPacker {
 
   /** `bytes`: what the records take at most. A large batch is compressed off the event loop. */
   pack(records: readonly NewRecord[], bytes: number, { codec, level }: Compression): Buffer | Promise<Buffer> {
-    if (codec === 0 || bytes <= PACK_ON_LOOP_BYTES) {
-      return buildBatch(records, { codec, compress: (which, plain) => this.#codecs.deflate(which, plain, level) })
-    }
+    if (codec === 0 || bytes <= PACK_ON_LOOP_BYTES) return this.packNow(records, { codec, level })
     const plain = buildBatch(records)
     const header = readBatchHeader(plain)
     const checking = this.#inflater.check(plain, header, { keyed: false, to: { codec, level }, maxBytes: plain.length })
     const packed = (checked: CheckedRecords) => withRecords(plain, header, checked.records ?? plain, codec).batch
     return checking instanceof Promise ? checking.then(packed) : packed(checking)
+  }
+
+  /** The same on the event loop, for little. */
+  packNow(records: readonly NewRecord[], { codec, level }: Compression): Buffer {
+    return buildBatch(records, { codec, compress: (which, plain) => this.#codecs.deflate(which, plain, level) })
   }
 }
 

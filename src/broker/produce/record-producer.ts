@@ -30,17 +30,27 @@ export interface RecordProducerOptions {
 class Call {
   readonly #outcomes: RecordOutcome[]
   readonly #resolve: (outcomes: readonly RecordOutcome[]) => void
+  readonly #stopsAtRefusal: boolean
   #open: number
+  #failure: { readonly index: number; readonly error: MoonMQError } | null = null
 
-  constructor(count: number, resolve: (outcomes: readonly RecordOutcome[]) => void) {
+  constructor(count: number, { stopAtRefusal = false }: RecordProduceOptions, resolve: (outcomes: readonly RecordOutcome[]) => void) {
     this.#outcomes = new Array<RecordOutcome>(count)
     this.#resolve = resolve
+    this.#stopsAtRefusal = stopAtRefusal
     this.#open = count
   }
 
   settle(index: number, outcome: RecordOutcome): void {
     this.#outcomes[index] = outcome
+    const { error } = outcome
+    if (error !== null && this.#stopsAtRefusal && (this.#failure === null || index < this.#failure.index)) this.#failure = { index, error }
     if (--this.#open === 0) this.#resolve(this.#outcomes)
+  }
+
+  /** Why the record is not to be written any more, or null: one before it failed. */
+  stopped(index: number): MoonMQError | null {
+    return this.#failure !== null && this.#failure.index < index ? this.#failure.error : null
   }
 }
 
@@ -92,17 +102,17 @@ export class RecordProducer {
   produce(context: RequestContext, records: readonly OutgoingRecord[], options: RecordProduceOptions): Promise<readonly RecordOutcome[]> {
     if (records.length === 0) return Promise.resolve([])
     return new Promise((resolve) => {
-      const call = new Call(records.length, resolve)
-      let refusal: MoonMQError | null = null
+      const call = new Call(records.length, options, resolve)
       for (const [index, record] of records.entries()) {
-        if (refusal !== null && options.stopAtRefusal === true) call.settle(index, { error: refusal, partition: -1, offset: NO_OFFSET })
-        else refusal = this.#accept(context, record, options, call, index) ?? refusal
+        const refusal = call.stopped(index)
+        if (refusal !== null) call.settle(index, { error: refusal, partition: -1, offset: NO_OFFSET })
+        else this.#accept(context, record, options, call, index)
       }
     })
   }
 
-  /** Queues the record, or settles it and gives what it was refused with. */
-  #accept(context: RequestContext, record: OutgoingRecord, options: RecordProduceOptions, call: Call, index: number): MoonMQError | null {
+  /** Queues the record, or settles it. */
+  #accept(context: RequestContext, record: OutgoingRecord, options: RecordProduceOptions, call: Call, index: number): void {
     let partition = record.partition ?? -1
     try {
       const topic = this.#topics.get(record.topic)
@@ -119,16 +129,30 @@ export class RecordProducer {
       const nowMs = this.#clock.nowMs()
       if (record.timestampMs !== undefined) checkTimes(record.timestampMs, record.timestampMs, served.topic.settings, nowMs)
       const queue = this.#queueOf(served)
-      queue.records.push({ record: newRecord(record, nowMs), sizeBytes, context, options, call, index })
+      const queued = { record: newRecord(record, nowMs), sizeBytes, context, options, call, index }
+      if (options.stopAtRefusal === true) this.#checkSize(queue, queued)
+      queue.records.push(queued)
       this.#queuedBytes += sizeBytes
       queue.bytes += sizeBytes
       this.#schedule(queue)
-      return null
     } catch (error) {
-      const refusal = asMoonMQError(error)
-      call.settle(index, { error: refusal, partition, offset: NO_OFFSET })
-      return refusal
+      call.settle(index, { error: asMoonMQError(error), partition, offset: NO_OFFSET })
     }
+  }
+
+  /**
+   * Throws RECORD_TOO_LARGE for a record that the log would refuse even by itself: told before the rest of its call is in the queues of
+   * other partitions, which do not wait for each other. A codec that is not loaded yet leaves the answer to the append.
+   */
+  #checkSize(queue: PartitionQueue, queued: Queued): void {
+    const limit = queue.served.topic.settings.log.maxMessageBytes
+    if (BATCH_HEADER_BYTES + queued.sizeBytes <= limit) return
+    const compression = compressionFor(queue, [queued])
+    // Whether it can be loaded shows at the append, which asks again.
+    const loading = this.#packer.ready(compression.codec)?.catch(() => {})
+    if (loading !== undefined) return
+    const size = this.#packer.packNow([queued.record], compression).length
+    if (size > limit) throw new MoonMQError('RECORD_TOO_LARGE', { size, limit })
   }
 
   #queueOf(served: ServedPartition): PartitionQueue {
@@ -153,6 +177,8 @@ export class RecordProducer {
 
   #flush(queue: PartitionQueue): void {
     while (queue.records.length > 0 && !queue.held) {
+      this.#dropStopped(queue)
+      if (queue.records.length === 0) break
       const batch = this.#nextBatch(queue)
       const { codec } = compressionFor(queue, batch)
       let loading: Promise<void> | undefined
@@ -166,6 +192,22 @@ export class RecordProducer {
       else this.#writeWhenLoaded(queue, batch, loading)
     }
     this.#dropIdle(queue)
+  }
+
+  /** Settles records in front of the queue behind a record of their call that failed. */
+  #dropStopped(queue: PartitionQueue): void {
+    const { records } = queue
+    const { partition } = queue.served
+    let count = 0
+    for (; count < records.length; count++) {
+      const { call, index, sizeBytes } = records[count] as Queued
+      const error = call.stopped(index)
+      if (error === null) break
+      this.#queuedBytes -= sizeBytes
+      queue.bytes -= sizeBytes
+      call.settle(index, { error, partition, offset: NO_OFFSET })
+    }
+    if (count > 0) records.splice(0, count)
   }
 
   #writeWhenLoaded(queue: PartitionQueue, batch: readonly Queued[], loading: Promise<void>): void {
@@ -197,7 +239,7 @@ export class RecordProducer {
         next.options.codec === first.options.codec &&
         next.options.acks === first.options.acks &&
         next.context.protocol === first.context.protocol
-      if (!same || bytes + next.sizeBytes > limit) break
+      if (!same || bytes + next.sizeBytes > limit || next.call.stopped(next.index) !== null) break
       bytes += next.sizeBytes
     }
     this.#queuedBytes -= bytes - BATCH_HEADER_BYTES

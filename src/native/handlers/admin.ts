@@ -1,23 +1,38 @@
 import type { PartitionOffsets } from '../../broker/ports.ts'
-import { type ErrorCode, MoonMQError } from '../../core/errors.ts'
-import { CONFIG_FIXED, VALIDATE_ONLY } from '../../wire/opcodes.ts'
+import { MoonMQError } from '../../core/errors.ts'
+import { MAX_FETCH_BYTES } from '../../wire/limits.ts'
+import { CONFIG_FIXED, MORE, VALIDATE_ONLY } from '../../wire/opcodes.ts'
 import { type Call, type Handler, ok, reply } from '../session.ts'
 import { fromNative, fromNativeName } from '../setting-names.ts'
 import { storePositions } from './commit.ts'
-import { checkNewTopic, openTopic } from './topic-rules.ts'
+import { checkNewTopic, isStorageFault, openTopic } from './topic-rules.ts'
 
 const INCLUDE_INTERNAL = 0x01
 
-/** LIST (extension): topics with ids and partition counts. */
+/** LIST (extension): topics with ids and partition counts, by name. A long list comes in pages. */
 export const list: Handler<'LIST'> = {
   op: 'LIST',
-  handle(call, { flags }) {
+  handle(call, { flags, after = '' }) {
     const topics = call.broker.topics
       .list()
-      .filter((topic) => !topic.internal || (flags & INCLUDE_INTERNAL) !== 0)
+      .filter((topic) => topic.name > after && (!topic.internal || (flags & INCLUDE_INTERNAL) !== 0))
       .map(({ name, id, partitions }) => ({ name, id, partitions: partitions.length }))
-    return reply(call, 'LISTING', { topics })
+    const { items, more } = page(topics, ({ name }) => TOPIC_ROW_BYTES + name.length)
+    return reply(call, 'LISTING', { topics: items, more })
   },
+}
+
+/** Bytes of a row beside its texts. */
+const TOPIC_ROW_BYTES = 24
+/** Of the rows of one answer: as a FETCH is split, well below the longest frame. */
+const PAGE_BYTES = MAX_FETCH_BYTES
+
+/** The first rows that fit one answer. `more` is absent where that is all of them, as it is for clients that know no pages. */
+export function page<T>(rows: readonly T[], bytesOf: (row: T) => number): { items: readonly T[]; more: number | undefined } {
+  let bytes = 0
+  let count = 0
+  while (count < rows.length && bytes <= PAGE_BYTES) bytes += bytesOf(rows[count++] as T)
+  return count === rows.length ? { items: rows, more: undefined } : { items: rows.slice(0, count), more: MORE }
 }
 
 /** DESCRIBE (extension): a topic with the bounds of its partitions (−1: offline) and what was set, by Kafka's names. */
@@ -36,14 +51,13 @@ export const describe: Handler<'DESCRIBE'> = {
 
 type Bounds = Omit<PartitionOffsets, 'partition' | 'leaderEpoch'>
 const OFFLINE: Bounds = { earliest: -1, highWatermark: -1, lastStableOffset: -1, logEndOffset: -1 }
-const STORAGE_CODES: ReadonlySet<ErrorCode> = new Set(['DATA_DAMAGED', 'CORRUPT_RECORDS', 'STORAGE_FAILED', 'STORAGE_FULL'])
 
 /** A partition whose files are damaged must not hide the others. */
 function boundsOrOffline(call: Call, topic: string, partition: number): Bounds {
   try {
     return call.broker.offsets.bounds(call.context, topic, partition)
   } catch (error) {
-    if (error instanceof MoonMQError && STORAGE_CODES.has(error.code)) return OFFLINE
+    if (isStorageFault(error)) return OFFLINE
     throw error
   }
 }

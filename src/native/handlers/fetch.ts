@@ -4,6 +4,7 @@ import { MAX, MAX_FETCH_BYTES, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../../wire/opcodes.ts'
 import { wireRecordBytes } from '../../wire/records.ts'
 import { type Call, type Handler, ok, reply } from '../session.ts'
+import { checkReserved } from './topic-rules.ts'
 
 /**
  * FETCH: what the consumer of this connection finds now, in all topics that it has named so far. The positions after what is delivered
@@ -48,6 +49,7 @@ export function consumerFor(call: Call, topic: string, group: string, isolation:
       withEnvelopes: !session.extended,
       membership,
     })
+  checkReserved(call, topic)
   consumer.addTopic(topic)
   session.consumer = consumer
   return consumer

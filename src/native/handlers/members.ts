@@ -2,6 +2,7 @@ import type { GroupMembership } from '../../broker/ports.ts'
 import { isCode } from '../../core/errors.ts'
 import { encodeFrame, ZERO_CORRELATION } from '../../wire/frame.ts'
 import { type Answer, type Call, type Handler, ok, reply } from '../session.ts'
+import { page } from './admin.ts'
 import { join, memberOf, sortedGroups, stateWord } from './groups.ts'
 
 /** Heartbeats in the time after which a member lapses: two of them may be lost. */
@@ -42,14 +43,18 @@ function state(call: Call, membership: GroupMembership): Buffer {
   return reply(call, 'MEMBER_STATE', { memberId, epoch: membership.epoch(), sessionTimeoutMs, heartbeatIntervalMs, assignment })
 }
 
-/** GROUPS (extension): groups of every kind, by name. */
+/** GROUPS (extension): groups of every kind, by name. A long list comes in pages. */
 export const groups: Handler<'GROUPS'> = {
   op: 'GROUPS',
-  async handle(call) {
-    const found = await sortedGroups(call)
-    return reply(call, 'GROUP_NAMES', { groups: found.map(({ state, ...each }) => ({ ...each, state: stateWord(state) })) })
+  async handle(call, { after = '' }) {
+    const found = (await sortedGroups(call)).filter(({ group }) => group > after)
+    const { items, more } = page(found, ({ group, kind }) => GROUP_ROW_BYTES + 3 * (group.length + kind.length))
+    return reply(call, 'GROUP_NAMES', { groups: items.map(({ state, ...each }) => ({ ...each, state: stateWord(state) })), more })
   },
 }
+
+/** Bytes of a row beside its texts, with the word of its state. */
+const GROUP_ROW_BYTES = 48
 
 /** GROUP (extension): members and offsets of a group of any kind, with where the partitions end. */
 export const group: Handler<'GROUP'> = {

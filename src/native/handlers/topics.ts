@@ -2,7 +2,7 @@ import { MoonMQError } from '../../core/errors.ts'
 import { MAX_COUNT } from '../../wire/limits.ts'
 import { type Handler, ok, reply } from '../session.ts'
 import { fromNative, toNative } from '../setting-names.ts'
-import { checkNewTopic, openTopic } from './topic-rules.ts'
+import { checkNewTopic, checkReserved, isReserved, openTopic } from './topic-rules.ts'
 
 /** CREATE_TOPIC: not idempotent, without settings. */
 export const createTopic: Handler<'CREATE_TOPIC'> = {
@@ -26,7 +26,7 @@ export const listTopics: Handler<'LIST_TOPICS'> = {
   handle(call) {
     const names: string[] = []
     for (const topic of call.broker.topics.list()) {
-      if (topic.internal) continue
+      if (topic.internal || isReserved(topic.name)) continue
       if (names.length >= call.options.maxListTopics) break
       names.push(topic.name)
     }
@@ -37,6 +37,7 @@ export const listTopics: Handler<'LIST_TOPICS'> = {
 export const deleteTopic: Handler<'DELETE_TOPIC'> = {
   op: 'DELETE_TOPIC',
   async handle(call, { name }) {
+    checkReserved(call, name)
     await call.broker.topics.delete(call.context, name)
     return ok(call)
   },
@@ -49,6 +50,7 @@ export const createPartitions: Handler<'CREATE_PARTITIONS'> = {
     if (total > MAX_COUNT.partitions) {
       throw new MoonMQError('PARTITION_COUNT_INVALID', { topic: name, partitions: total, reason: `at most ${MAX_COUNT.partitions}` })
     }
+    checkReserved(call, name)
     await call.broker.topics.createPartitions(call.context, name, total)
     return ok(call)
   },

@@ -159,6 +159,36 @@ test('internal topics are refused, and missing ones named', async () => {
   )
 })
 
+test('every name that begins with "__" is the broker\'s own for version 1, whether it exists or not', async () => {
+  const { at, connection } = await extended()
+  await createTopic(at.broker, '__made-through-kafka')
+  const old = await at.connect()
+  const value = { key: Buffer.alloc(0), value: Buffer.alloc(0) }
+  for (const name of ['__made-through-kafka', '__not-there']) {
+    const numbered = { flags: 1, codec: 0, topic: name, pid: 1, baseSeq: 0, epoch: 0, records: [value] }
+    const { pid } = (await old.call('INIT_PRODUCER_ID', {})).message
+    deepEqual(
+      [
+        await old.error('PRODUCE', { codec: 0, topic: name, ...value }),
+        await old.error('PRODUCE_BATCH', { flags: 0, codec: 0, topic: name, records: [value] }),
+        await old.error('PRODUCE_BATCH', { ...numbered, pid: Number(pid) }),
+        await old.error('PRODUCE_IDEMPOTENT', { pid: Number(pid), seq: 0, epoch: 0, codec: 0, topic: name, ...value }),
+        await old.error('FETCH', { topic: name, group: 'g', maxRecords: 1 }),
+        await old.error('SUBSCRIBE', { topic: name, group: 'g' }),
+        await old.error('DELETE_TOPIC', { name }),
+        await old.error('ALTER_TOPIC_CONFIG', { name, config: new Map() }),
+        await old.error('CREATE_PARTITIONS', { name, total: 9 }),
+      ],
+      Array(9).fill(18),
+    )
+  }
+  deepEqual((await old.call('LIST_TOPICS', {})).message['names'], ['t'])
+  equal((await old.call('DESCRIBE_TOPIC', { name: '__made-through-kafka' })).op, 'TOPIC_DESCRIPTION')
+  // Who manages the broker reaches what Kafka's clients made.
+  equal((await connection.call('CREATE_PARTITIONS', { name: '__made-through-kafka', total: 2 })).op, 'OK')
+  equal((await connection.call('DELETE_TOPIC', { name: '__made-through-kafka' })).op, 'OK')
+})
+
 test('SEND: each record has its result, errors are told once', async () => {
   const { connection } = await extended()
   const records = [record(2, 'a'), record(7, 'b'), record(2, null), record(9, 'c'), record(7, 'd')]
