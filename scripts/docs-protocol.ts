@@ -44,7 +44,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
   ERROR: '`name` only for clients that asked for the extension: the name of the error in docs/ERRORS.md.',
   PRODUCE: 'Codec 0 none, 1 gzip, 2 snappy: how the value is stored; it travels uncompressed. An empty key is none.',
   PRODUCE_BATCH: 'Flag 0x01: idempotent, at most 1024 records (code 14). Not atomic: each record is partitioned by itself.',
-  PRODUCE_BATCH_ACK: 'The acks are for the first n records. A code other than 0: the rest was not acknowledged, and what follows a record that was refused was not written: send it again.',
+  PRODUCE_BATCH_ACK:
+    'The acks are for the first n records. A code other than 0: the rest was not acknowledged, and what follows a record that was refused was not written: send it again.',
   INIT_PRODUCER_ID:
     'An empty name, or none: a fresh id with epoch 0 that is this connection alone. A name keeps its id; each session of it gets the next epoch (from 0) and fences the one before, whose open transaction is aborted. At epoch 32766 the name gets another id with epoch 0. A second one on a connection replaces the first: its transaction is aborted, its sequences are forgotten.',
   PRODUCE_IDEMPOTENT:
@@ -88,7 +89,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
     'What the member may read, and holds from now on. What it held and does not find here it stops reading, commits, and then syncs without it: until then its commits are taken, afterwards they are code 12.',
   GROUP_CHANGED: 'With the zero id, at any time: a MEMBER_SYNC will tell something new.',
   GROUPS: 'Groups of every kind. `after`: only names behind this one.',
-  GROUP_NAMES: 'By name. `kind`: `classic`, `consumer`, `share` or `native`. `more` 1: there are more, which are asked for with the last name as `after`.',
+  GROUP_NAMES:
+    'By name. `kind`: `classic`, `consumer`, `share` or `native`. `more` 1: there are more, which are asked for with the last name as `after`.',
   GROUP: 'A group of any kind, in full.',
   GROUP_DETAILS: 'Members by id, offsets by topic and partition. `end`: the high watermark, −1 where the partition is gone.',
   DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
