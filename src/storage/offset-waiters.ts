@@ -6,10 +6,11 @@ interface Waiter {
 }
 
 const REACHED = Promise.resolve()
+const NOBODY: Waiter[] = []
 
 /** Who waits for an offset to be reached, first come first served. Requests for the same offset share one promise. */
 export class OffsetWaiters {
-  #waiters: Waiter[] = []
+  #waiters: Waiter[] = NOBODY
   #first = 0
 
   get size(): number {
@@ -30,7 +31,9 @@ export class OffsetWaiters {
       reject = onReject
     })
     const waiter = { offset, promise, resolve, reject }
-    if (at === this.#waiters.length) this.#waiters.push(waiter)
+    // Made for one, since most are alone; an empty array that grows is made for many.
+    if (at === 0 && this.size === 0) this.#waiters = [waiter]
+    else if (at === this.#waiters.length) this.#waiters.push(waiter)
     else this.#waiters.splice(at, 0, waiter)
     return promise
   }
@@ -43,7 +46,7 @@ export class OffsetWaiters {
       waiter.resolve()
     }
     if (this.#first === this.#waiters.length) {
-      this.#waiters = []
+      this.#waiters = NOBODY
       this.#first = 0
     } else if (this.#first >= 1024) {
       this.#waiters = this.#waiters.slice(this.#first)
@@ -53,7 +56,7 @@ export class OffsetWaiters {
 
   fail(error: unknown): void {
     const waiters = this.#waiters.slice(this.#first)
-    this.#waiters = []
+    this.#waiters = NOBODY
     this.#first = 0
     for (const waiter of waiters) {
       // One that went away still owns a promise; its rejection is told to those who wait, and to nobody else.

@@ -21,6 +21,7 @@ export interface SegmentTargetHost {
 
 /** More than that is not worth writing twice: the file is synced. */
 const JOURNAL_MAX_BYTES = 64 * 1024
+const NO_PARTS: Buffer[] = []
 
 /**
  * One segment's file as group commit sees it. The names in its folder are made durable with the first bytes. It keeps the batches that
@@ -30,7 +31,7 @@ export class SegmentTarget implements SyncTarget {
   readonly segment: Segment
   readonly #deps: { disk: Disk; failpoint: Failpoint }
   readonly #host: SegmentTargetHost
-  #parts: Buffer[] = []
+  #parts: Buffer[] = NO_PARTS
   #bytes = 0
   #fromOffset: number
   #isStopped = false
@@ -54,14 +55,15 @@ export class SegmentTarget implements SyncTarget {
   /** Nothing that is still to come is said of this file: it is about to be closed. */
   stop(): void {
     this.#isStopped = true
-    this.#parts = []
+    this.#parts = NO_PARTS
   }
 
   /** Batches are in the file or on their way, in one piece with what came before. */
   took(parts: readonly Buffer[], bytes: number): void {
     this.#bytes += bytes
-    if (this.#bytes <= JOURNAL_MAX_BYTES) this.#parts.push(...parts)
-    else this.#parts = []
+    if (this.#bytes > JOURNAL_MAX_BYTES) this.#parts = NO_PARTS
+    else if (this.#parts.length === 0) this.#parts = parts.slice()
+    else this.#parts.push(...parts)
   }
 
   get journalBytes(): number {
@@ -91,7 +93,7 @@ export class SegmentTarget implements SyncTarget {
   isNeeded = true
 
   #begin(): void {
-    this.#parts = []
+    this.#parts = NO_PARTS
     this.#bytes = 0
     this.#fromOffset = this.segment.takenOffset
   }

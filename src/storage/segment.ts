@@ -62,6 +62,7 @@ export class Segment implements SegmentShape {
   /** Below it everything is durable in the file. */
   storedOffset: number
   bytesSinceIndexEntry = 0
+  #jitterShare = -1
   /** Undefined while the first batch has not been looked at. */
   #rollBaseMs: number | null | undefined
   /** Told when the time index was found wrong. */
@@ -119,7 +120,9 @@ export class Segment implements SegmentShape {
 
   /** The same after a restart, and another one for each segment. */
   get jitterShare(): number {
-    return fnv1a(Buffer.from(this.log.path)) / 2 ** 32
+    // Each append asks, and few segments are ever appended to.
+    if (this.#jitterShare < 0) this.#jitterShare = fnv1a(Buffer.from(`${this.folder}/${segmentFileName(this.baseOffset, 'log')}`)) / 2 ** 32
+    return this.#jitterShare
   }
 
   get rollBaseTimestampMs(): number | null {
