@@ -62,12 +62,15 @@ export class IndexFile {
     return { bytes: this.#pending, at }
   }
 
-  /** Writes what is pending into the page cache. */
-  flush(): void {
+  /** Writes what is pending into the page cache, or the first entries of it for which `isDue` holds. */
+  flush(isDue: ((bytes: Buffer, at: number) => boolean) | null = null): void {
     if (this.#pendingCount === 0 || this.isHeld) return
+    let count = this.#pendingCount
+    if (isDue !== null) while (count > 0 && !isDue(this.#pending, (count - 1) * this.entryBytes)) count--
+    if (count === 0) return
     const handle = this.file.acquire()
     try {
-      const bytes = this.#pending.subarray(0, this.pendingBytes)
+      const bytes = this.#pending.subarray(0, count * this.entryBytes)
       let at = 0
       while (at < bytes.length) {
         const part = bytes.subarray(at, at + FLUSH_BYTES)
@@ -77,9 +80,9 @@ export class IndexFile {
     } finally {
       this.file.release()
     }
-    this.#found = this.#inFile + this.#pendingCount
-    this.#pendingCount = 0
-    this.#pending = EMPTY
+    this.#found = this.#inFile + count
+    this.#pendingCount -= count
+    this.#pending = this.#pendingCount === 0 ? EMPTY : this.#pending.subarray(count * this.entryBytes)
   }
 
   /** Writes what is pending; the file is there afterwards. What a power cut takes of it is built again. */

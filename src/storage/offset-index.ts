@@ -33,6 +33,12 @@ export class OffsetIndex {
     bytes.writeUInt32BE(position, at + 4)
   }
 
+  /** Writes the entries of batches that end below `offset`. */
+  flushBelow(offset: number): void {
+    const relative = offset - this.#baseOffset
+    this.store.flush((bytes, at) => bytes.readUInt32BE(at) < relative)
+  }
+
   /** The last entry whose batch ends at or before `offset`, or null: then the reader starts at the beginning of the segment. */
   lookup(offset: number): OffsetEntry | null {
     const relative = offset - this.#baseOffset

@@ -387,8 +387,7 @@ export class PartitionLog implements Log, ReadableLog {
     try {
       if (isLate) this.#deps.failpoint('journal.late-written')
       else this.#deps.failpoint(segment.areNamesDurable ? 'log.append.written' : 'log.roll.created')
-      // What is late may be long in coming, and no index may tell of it before.
-      if (!isLate || segment.nextOffset === endOffset) segment.flushIndexesFrom(INDEX_FLUSH_BYTES)
+      segment.flushIndexesFrom(INDEX_FLUSH_BYTES, endOffset)
     } catch (error) {
       this.#fail(error)
     }
@@ -435,7 +434,8 @@ export class PartitionLog implements Log, ReadableLog {
     this.#fault.cause = failure
     this.#writer.stop()
     // Of what was acknowledged and is not in the file yet memory has the only copy that can be read.
-    this.tail.clear(state === 'failed' && this.#writer.hasLate ? this.#durability.highWatermark : 0)
+    if (state === 'failed' && this.#writer.hasLate) this.tail.keepUnwritten(this.#durability.highWatermark)
+    else this.tail.clear()
     this.#durability.stop(this.#unavailable())
   }
 

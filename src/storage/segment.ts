@@ -182,10 +182,10 @@ export class Segment implements SegmentShape {
     if (isClosed) this.finishTimeIndex()
   }
 
-  /** Writes index entries behind the log's bytes, once there are enough of them to be worth a call. */
-  flushIndexesFrom(bytes: number): void {
-    if (this.index.store.pendingBytes >= bytes) this.index.store.flush()
-    if (this.timeIndex.store.pendingBytes >= bytes) this.timeIndex.store.flush()
+  /** Writes the entries of batches below `writtenOffset`, which are in the file, once enough wait to be worth a call. */
+  flushIndexesFrom(bytes: number, writtenOffset = this.nextOffset): void {
+    if (this.index.store.pendingBytes >= bytes) this.index.flushBelow(writtenOffset)
+    if (this.timeIndex.store.pendingBytes >= bytes) this.timeIndex.flushBelow(writtenOffset)
   }
 
   /** Makes the names of its files durable. */

@@ -10,6 +10,7 @@ export interface TailBatch {
 interface TailEntry extends TailBatch {
   bytes: Buffer
   readonly tail: Tail
+  /** Not in the memory that all share, or not any more. */
   isGone: boolean
 }
 
@@ -123,6 +124,20 @@ export class Tail {
     return this.#batches[number]
   }
 
+  /**
+   * The log failed. What lies below `offset` and is not in the file stays, outside of the memory that all logs share: that goes on
+   * dropping what was appended longest ago, and these batches may not go before the log is opened again.
+   */
+  keepUnwritten(offset: number): void {
+    this.clear(offset)
+    while (this.dropOldest()) {}
+    for (let number = this.#first; number < this.#batches.length; number++) {
+      const entry = this.#batches[number] as TailEntry
+      this.#batches[number] = { ...entry, isGone: true }
+      this.#memory.dropped(entry)
+    }
+  }
+
   /** Forgets everything, or what lies at or behind `offset`. */
   clear(offset = 0): void {
     while (this.#batches.length > this.#first) {
@@ -135,6 +150,6 @@ export class Tail {
 
   #forget(entry: TailEntry): void {
     this.#bytes -= entry.bytes.length
-    this.#memory.dropped(entry)
+    if (!entry.isGone) this.#memory.dropped(entry)
   }
 }

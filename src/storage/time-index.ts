@@ -41,6 +41,12 @@ export class TimeIndex {
     this.#lastTimestampMs = timestampMs
   }
 
+  /** Writes the entries of batches that end below `offset`. */
+  flushBelow(offset: number): void {
+    const relative = offset - this.#baseOffset
+    this.store.flush((bytes, at) => bytes.readUInt32BE(at + 8) < relative)
+  }
+
   /** The last entry with a timestamp at or below this one: every batch up to it holds nothing later. */
   lookup(timestampMs: number): TimeEntry | null {
     const number = this.store.lastWhere((bytes, at) => readInt64(bytes, at) <= timestampMs)

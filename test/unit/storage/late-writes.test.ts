@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SystemClock } from '../../../src/core/clock.ts'
 import { isCode } from '../../../src/core/errors.ts'
+import { type Failpoint, NO_FAILPOINT } from '../../../src/core/failpoint.ts'
 import { SeededRandom } from '../../../src/core/random.ts'
 import { MemoryDisk } from '../../../src/io/memory-disk.ts'
 import { JOURNAL_BLOCK_BYTES, JOURNAL_FILE } from '../../../src/storage/journal-format.ts'
-import type { LogManager } from '../../../src/storage/log-manager.ts'
+import type { LogManager, LogManagerOptions } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
 import type { LogConfig } from '../../../src/storage/types.ts'
 import { LOG_CONFIG } from '../../support/log-config.ts'
@@ -20,10 +21,17 @@ interface Opened {
   readonly logs: PartitionLog[]
 }
 
-async function open(disk: MemoryDisk, boot: string, config: Partial<LogConfig> = {}): Promise<Opened> {
+async function open(
+  disk: MemoryDisk,
+  boot: string,
+  config: Partial<LogConfig> = {},
+  options: Partial<LogManagerOptions> = {},
+  failpoint: Failpoint = NO_FAILPOINT,
+): Promise<Opened> {
   const manager = await openManager(disk, {
     boot,
-    manager: { groupCommit: { journalFrom: 4 }, journalAreaBytes: 32 * JOURNAL_BLOCK_BYTES },
+    failpoint,
+    manager: { groupCommit: { journalFrom: 4 }, journalAreaBytes: 32 * JOURNAL_BLOCK_BYTES, ...options },
   })
   const logs: PartitionLog[] = []
   for (let partition = 0; partition < COUNT; partition++) {
@@ -41,8 +49,8 @@ function fileBytes({ disk }: Opened, partition: number, base = 0): number {
 }
 
 /** One record of each log is in its file; the next one of each is acknowledged and in the journal alone. */
-async function answered(config: Partial<LogConfig> = {}): Promise<Opened> {
-  const opened = await open(new MemoryDisk({ clock: new SystemClock() }), 'boot-1', config)
+async function answered(config: Partial<LogConfig> = {}, options: Partial<LogManagerOptions> = {}): Promise<Opened> {
+  const opened = await open(new MemoryDisk({ clock: new SystemClock() }), 'boot-1', config, options)
   const { disk, logs } = opened
   await moment(logs)
   while (disk.counters(JOURNAL_FILE).syncs === 0) await new Promise(setImmediate)
@@ -143,8 +151,8 @@ test('batches that go to the file at once go behind those that are late, in the 
 })
 
 /** The disk takes the journal's frame and not the write into one file behind it. */
-async function refused(): Promise<{ opened: Opened; log: PartitionLog }> {
-  const opened = await answered()
+async function refused(options: Partial<LogManagerOptions> = {}): Promise<{ opened: Opened; log: PartitionLog }> {
+  const opened = await answered({}, options)
   const log = opened.logs[5] as PartitionLog
   opened.disk.fail({ operation: 'write', path: /t-5\/.*\.log$/, times: 1e9, effect: { kind: 'shortWrite', keepBytes: 7 } })
   const next = log.whenDurable(appendTo(log, ['2']).lastOffset + 1)
@@ -181,4 +189,59 @@ test('a disk that is full only when the file is written: the next process finds 
     await expectAll(after, 2)
     await after.manager.close()
   }
+})
+
+test('a log that failed keeps in memory what it alone has, and the memory of all others stays bounded', async () => {
+  const tailBytes = 64 * 1024
+  const { opened, log } = await refused({ tailBytes })
+  const { tailMemory } = opened.manager.deps
+  const other = opened.logs[1] as PartitionLog
+  for (let round = 0; round < 200; round++) await other.whenDurable(appendTo(other, ['x'.repeat(1000)]).lastOffset + 1)
+  assert.ok(tailMemory.bytes <= tailBytes, `${tailMemory.bytes} bytes`)
+  assert.ok(log.tail.bytes < 200, `${log.tail.bytes} bytes of the log that failed: what its file has is not kept`)
+  assert.deepEqual(await readAll(log, 1, 64 * 1024, 2), [[1, 1]])
+  opened.disk.clearFaults()
+  await log.reopen(1)
+  assert.equal(log.tail.bytes, 0)
+  const kept = opened.logs.reduce((sum, each) => sum + each.tail.bytes, 0)
+  assert.equal(tailMemory.bytes, kept)
+})
+
+test('an index is never ahead of its log, also where the journal has what is behind', async () => {
+  let compare = (): void => {}
+  let isReady = false
+  const held: (() => void)[] = []
+  let isHolding = false
+  const isHeld = (label: string) => isHolding && label.startsWith('datasync')
+  const arrive = (label: string) => (isHeld(label) ? new Promise<void>((resolve) => held.push(resolve)) : Promise.resolve())
+  const disk = new MemoryDisk({ clock: new SystemClock(), completions: { arrive } })
+  const opened = await open(disk, 'boot-1', { indexIntervalBytes: 0 }, {}, (name) => {
+    isReady ||= name === 'journal.prepared'
+    if (name === 'journal.late-written') compare()
+  })
+  const { logs } = opened
+  await moment(logs)
+  while (!isReady) await new Promise(setImmediate)
+  const log = logs[9] as PartitionLog
+  let lateBytes = 0
+  const ahead: string[] = []
+  compare = () => {
+    const index = disk.peek(`${log.folder}/00000000000000000000.index`) ?? Buffer.alloc(8)
+    const [position, length] = [index.readUInt32BE(index.length - 4), fileBytes(opened, 9)]
+    if (position >= length && length > 0) ahead.push(`an entry for byte ${position}, the log has ${length}`)
+    lateBytes = Math.max(lateBytes, log.segments[0]?.lateBytes ?? 0)
+  }
+  isHolding = true
+  // The first four keep all syncs busy, so the last one's is not begun.
+  for (const other of logs) if (other !== log) appendTo(other, ['x'.repeat(other.partition < 4 ? 70_000 : 1)])
+  // Written in two parts: the first one is large and goes to the file at once, the second one is late.
+  for (let record = 0; record < 1024 + 100; record++) appendTo(log, ['x'.repeat(20)])
+  await written(opened)
+  assert.ok(lateBytes > 0)
+  assert.deepEqual(ahead, [])
+  isHolding = false
+  for (const end of held) end()
+  await log.whenDurable(log.logEndOffset)
+  const index = disk.peek(`${log.folder}/00000000000000000000.index`)
+  assert.ok(index !== null && index.length > 1024, 'it is not left out either')
 })
