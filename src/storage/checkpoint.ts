@@ -25,8 +25,8 @@ const KIND = {
   compaction: 16,
 } as const
 type Kind = keyof typeof KIND
-/** Of the recovery points 2: the first one said nothing of transaction indexes. */
-const versionOf = (kind: Kind) => (kind === 'recovery-points' ? 2 : 1)
+/** The first version of the recovery points said nothing of transaction indexes, that of the note nothing of logs that were cut. */
+const versionOf = (kind: Kind) => (kind === 'recovery-points' || kind === 'journal-note' ? 2 : 1)
 
 /** Names in the data folder. Not Kafka's names, since the bytes are not Kafka's. */
 export const ROOT_FILES = {

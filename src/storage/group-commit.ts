@@ -53,6 +53,7 @@ export class GroupCommit {
   readonly #slots = new Map<SyncTarget, Slot>()
   /** Wait for a sync of their file. */
   readonly #queue: Slot[] = []
+  readonly #journal: Journal | null
   readonly #rounds: JournalRounds<Slot> | null
   /** Reports are being gathered; what to sync is decided once all are there. */
   #isGathering = false
@@ -72,6 +73,7 @@ export class GroupCommit {
     this.late = new LateWrites(deps)
     const { journal, metrics = NO_METRICS } = deps
     const fromFiles = options.journalFrom
+    this.#journal = journal ?? null
     this.#rounds = journal === undefined || fromFiles === 0 ? null : new JournalRounds(journal, { fromFiles }, this.#roundsHost())
     this.#frames = metrics.counter('moonmq_journal_frames_total')
     this.#syncs = metrics.counter('moonmq_fsync_total')
@@ -130,7 +132,8 @@ export class GroupCommit {
 
   /** Makes what the journal says of a log void, durably. Whatever of it was not in the log's files must be there before. */
   async forget(owner: JournalOwner): Promise<void> {
-    await this.#rounds?.forget(owner)
+    if (this.#journal?.isSealed === true) await this.#journal.forgetSealed(owner)
+    else await this.#rounds?.forget(owner)
   }
 
   /** A file that the journal stood in for is durable up to `upTo`, or is not needed any more. */

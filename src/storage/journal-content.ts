@@ -30,6 +30,8 @@ export interface JournalContent {
   readonly isForeign: boolean
   /** What is wrong with the note that says which journal is in use. */
   readonly noteReason: string | null
+  /** What the note says, or would say of the journal that is there. Null when nobody can tell. */
+  readonly note: JournalNote | null
 }
 
 const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024
@@ -69,11 +71,11 @@ interface Expected {
   readonly directoryId: Uuid | null
 }
 
-type Judged = Pick<JournalContent, 'frames' | 'reason' | 'isLost' | 'isForeign'>
+type Judged = Pick<JournalContent, 'frames' | 'reason' | 'isLost' | 'isForeign' | 'note'>
 
 function judge(bytes: Buffer | null, expected: Expected): Judged {
   const { note, isWanted, directoryId } = expected
-  const useless = (reason: string | null): Judged => ({ frames: [], reason, isLost: isWanted, isForeign: false })
+  const useless = (reason: string | null): Judged => ({ frames: [], reason, isLost: isWanted, isForeign: false, note })
   if (bytes === null) return useless(`it is missing, but ${ROOT_FILES['journal-note']} says that it was in use`)
   const blocks = [bytes.subarray(0, JOURNAL_BLOCK_BYTES), lastBlockOf(bytes)] as const
   // The last block takes the place of a first one that is damaged.
@@ -121,7 +123,13 @@ function judgeFrames(bytes: Buffer, head: JournalHead, note: JournalNote | null)
   const throughFrame = note?.throughFrame ?? 0
   if ((newest?.sequence ?? 0) < throughFrame)
     reasons.push(`${throughFrame} frames were durable, the newest that is there is number ${newest?.sequence ?? 0}`)
-  return { frames: live, reason: reasons.length === 0 ? null : reasons.join('; '), isLost: reasons.length > 0, isForeign: false }
+  return {
+    frames: live,
+    reason: reasons.length === 0 ? null : reasons.join('; '),
+    isLost: reasons.length > 0,
+    isForeign: false,
+    note: note ?? { journalId: head.id, throughFrame: newest?.sequence ?? 0, forgotten: [] },
+  }
 }
 
 function scanFrames(bytes: Buffer, end: number, id: Uuid): { frames: JournalFrame[]; reason: string | null } {

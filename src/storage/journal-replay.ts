@@ -17,8 +17,8 @@ import {
   segmentFileName,
 } from './files.ts'
 import { type JournalContent, readJournal } from './journal-content.ts'
-import { JOURNAL_FILE, type JournalFrame, type JournalOwner, type RecordsEntry } from './journal-format.ts'
-import { removeJournalNote } from './journal-note.ts'
+import { JOURNAL_FILE, type JournalOwner, type RecordsEntry } from './journal-format.ts'
+import { type JournalNote, type LogId, removeJournalNote } from './journal-note.ts'
 import { makeLogFolder } from './log-folder.ts'
 
 export interface ReplayOptions {
@@ -36,8 +36,8 @@ export interface Replayed {
   readonly acknowledged: ReadonlyMap<string, number>
   /** By the same key: the first offset of the newest segment that was written and made durable, with every name in its folder. */
   readonly synced: ReadonlyMap<string, number>
-  /** Not all that it holds could be written: it stays as it is. */
-  readonly isKept: boolean
+  /** What the note says of it, if not all that it holds could be written: then it stays as it is. */
+  readonly kept: JournalNote | null
   /** Why what it held is not known, though logs may need it. The note stays until somebody said so for every log. */
   readonly lost: string | null
 }
@@ -51,7 +51,7 @@ interface ReplayDeps {
 const MAX_METADATA_BYTES = 1024
 const DAMAGED_SUFFIX = '.damaged'
 const PARALLEL = 16
-const NOTHING: Replayed = { acknowledged: new Map(), synced: new Map(), isKept: false, lost: null }
+const NOTHING: Replayed = { acknowledged: new Map(), synced: new Map(), kept: null, lost: null }
 
 /**
  * Writes what the journal holds into the files that it stood in for, makes them durable, and removes it; before any log is loaded. May be
@@ -64,7 +64,7 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   const content = await readJournal(disk, options.folder)
   if (content === null) return NOTHING
   if (content.isForeign) throw new MoonMQError('DATA_DAMAGED', { path: `${options.folder}/${JOURNAL_FILE}`, reason: content.reason ?? '' })
-  const logs = gather(content.frames, options)
+  const logs = gather(content, options)
   const acknowledged = new Map<string, number>()
   const synced = new Map<string, number>()
   let records = 0
@@ -88,7 +88,7 @@ export async function replayJournal(deps: ReplayDeps, options: ReplayOptions): P
   deps.failpoint('journal.replayed')
   const lost = content.isLost ? content.reason : null
   if (!isKept) await finish(deps, options.folder, content, lost !== null)
-  return { acknowledged, synced, isKept, lost }
+  return { acknowledged, synced, kept: isKept ? content.note : null, lost }
 }
 
 /** The journal is not needed any more. The note goes first, durably: alone, it would say that a journal is lost. */
@@ -128,15 +128,17 @@ interface Replay {
   acknowledged: number
 }
 
-export function ownerKey({ topicId, partition }: JournalOwner): string {
+export function ownerKey({ topicId, partition }: LogId): string {
   return `${topicId}-${partition}`
 }
 
-function gather(frames: readonly JournalFrame[], options: ReplayOptions): Map<string, Replay> {
+function gather({ frames, note }: JournalContent, options: ReplayOptions): Map<string, Replay> {
   const logs = new Map<string, Replay>()
+  const forgotten = new Set(note?.forgotten.map(ownerKey))
   for (const { entries } of frames) {
     for (const entry of entries) {
       const key = ownerKey(entry.owner)
+      if (forgotten.has(key)) continue
       if (entry.kind === 'forget') {
         logs.delete(key)
         continue

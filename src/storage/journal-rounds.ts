@@ -222,8 +222,11 @@ export class JournalRounds<Slot extends RoundSlot> {
   }
 
   #store({ file, item, done, failed }: Waiting): void {
-    if (file === null) failed(new MoonMQError('INTERNAL', { reason: `the journal cannot forget ${item.entry.owner.topic} now` }))
-    else {
+    if (file === null) {
+      const { owner } = item.entry
+      if (this.#journal.isSealed) this.#journal.forgetSealed(owner).then(done, failed)
+      else failed(new MoonMQError('INTERNAL', { reason: `the journal cannot forget ${owner.topic} now` }))
+    } else {
       this.#storing++
       const store = async () => this.release(file, await file.store())
       this.#stores

@@ -17,7 +17,7 @@ import {
   journalBytes,
   wholeBlocks,
 } from './journal-format.ts'
-import { removeJournalNote, writeJournalNote } from './journal-note.ts'
+import { type JournalNote, type LogId, removeJournalNote, writeJournalNote } from './journal-note.ts'
 
 /** Something whose newest bytes are in the journal and not yet, durably, in a file of its own. */
 export type JournalMember = object
@@ -82,6 +82,10 @@ export class Journal {
   #retryAtMs = Number.NEGATIVE_INFINITY
   /** One of an earlier process, or its note, must stay: its logs are not all made from it, or not all named that miss it. */
   isKept = false
+  /** What the note says, or is to say, while nothing can be added to the journal and it is still there. */
+  #sealed: JournalNote | null = null
+  /** Logs that such a journal must not bring back. */
+  readonly #forgotten = new Map<string, LogId>()
   #background: Promise<void> | null = null
   #memory = Buffer.alloc(0)
 
@@ -93,6 +97,23 @@ export class Journal {
       return { from, usedBytes: 0, lastSequence: 0, liveFrom: 0, waiting: new Map() }
     }
     this.#areas = [area(0), area(1)]
+  }
+
+  /** One of an earlier process stays, since a log could not be made from it. */
+  keep(note: JournalNote): void {
+    this.isKept = true
+    this.#seal(note)
+  }
+
+  #seal(note: JournalNote): void {
+    this.#sealed = note
+    this.#forgotten.clear()
+    for (const each of note.forgotten) this.#forgotten.set(`${each.topicId}-${each.partition}`, each)
+  }
+
+  /** Nothing can be added to it any more, and the next start reads it. */
+  get isSealed(): boolean {
+    return this.#sealed !== null
   }
 
   get isReady(): boolean {
@@ -161,9 +182,10 @@ export class Journal {
       await file.write([head], 0)
       await file.write([head], end)
       await file.datasync()
+      this.#sealed = null
       await disk.syncDirectory(folder)
       failpoint('journal.made')
-      await writeJournalNote(disk, folder, { journalId: this.#id, throughFrame: 0 })
+      await writeJournalNote(disk, folder, { journalId: this.#id, throughFrame: 0, forgotten: [] })
     } catch (error) {
       await file.close().catch(() => {})
       // It holds nothing, and the space may be what others lack. While the note cannot be removed it stays too, lest it be missed.
@@ -217,6 +239,7 @@ export class Journal {
       }
     } catch (error) {
       this.#state = 'broken'
+      this.#seal({ journalId: this.#id, throughFrame: this.#durableFrame, forgotten: [] })
       this.#removeWhenIdle()
       throw error
     }
@@ -267,15 +290,34 @@ export class Journal {
   async noteFrames(): Promise<void> {
     const throughFrame = this.#durableFrame
     if (this.#state !== 'ready' || this.#background !== null || throughFrame === this.#notedFrame) return
-    const { disk } = this.#deps
-    const written = writeJournalNote(disk, this.#options.folder, { journalId: this.#id, throughFrame }).finally(() => {
+    await this.#writeNote({ journalId: this.#id, throughFrame, forgotten: [] }, () => {
+      this.#notedFrame = throughFrame
+    })
+    this.#deps.failpoint('journal.noted')
+  }
+
+  async #writeNote(note: JournalNote, then: () => void): Promise<void> {
+    const over = () => {
       this.#background = null
       this.#removeWhenIdle()
-    })
+    }
+    const written = writeJournalNote(this.#deps.disk, this.#options.folder, note).then(then).finally(over)
     this.#background = written.catch(() => {})
     await written
-    this.#notedFrame = throughFrame
-    this.#deps.failpoint('journal.noted')
+  }
+
+  /** Like a frame that says so, while `isSealed`: what it says of the log is void, durably, when it resolves. */
+  async forgetSealed({ topicId, partition }: LogId): Promise<void> {
+    const key = `${topicId}-${partition}`
+    this.#forgotten.set(key, { topicId, partition })
+    while (this.#background !== null) await this.#background
+    const sealed = this.#sealed
+    // It was removed meanwhile, or the note that another one waited for has it.
+    if (sealed === null || sealed.forgotten.some((each) => each.topicId === topicId && each.partition === partition)) return
+    const note = { ...sealed, forgotten: [...this.#forgotten.values()] }
+    await this.#writeNote(note, () => {
+      this.#sealed = note
+    })
   }
 
   /** The member's own file is durable up to `upTo`. */
@@ -321,6 +363,7 @@ export class Journal {
     await removeJournalNote(disk, this.#options.folder)
     failpoint('journal.note-removed')
     await disk.removeFile(this.#path)
+    this.#sealed = null
     failpoint('journal.removed')
     await disk.syncDirectory(this.#options.folder)
   }

@@ -183,10 +183,10 @@ export class LogManager implements Resource {
       { disk, clock, log, random, failpoint },
       { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
     )
-    const { isKept, lost } = found.replayed
-    journal.isKept = isKept
+    const { kept, lost } = found.replayed
+    if (kept !== null) journal.keep(kept)
     this.#lostJournal =
-      lost === null ? null : new LostJournal({ disk, log, journal }, { folder: options.dataFolder, reason: lost, mayEnd: !isKept })
+      lost === null ? null : new LostJournal({ disk, log, journal }, { folder: options.dataFolder, reason: lost, mayEnd: kept === null })
     this.#reopener = new Reopener({ disk, clock, log, failpoint, space: found.space })
     this.#reopener.nextLeaderEpoch = options.nextLeaderEpoch ?? null
     const codecs = deps.codecs ?? new Codecs({ loader: new NodeLoader() })

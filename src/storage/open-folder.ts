@@ -31,7 +31,7 @@ export async function readOldJournal(
 ): Promise<Replayed> {
   if (known.wasClean) {
     await discardJournal(deps.disk, folder)
-    return { acknowledged: new Map(), synced: new Map(), isKept: false, lost: null }
+    return { acknowledged: new Map(), synced: new Map(), kept: null, lost: null }
   }
   const byKey = (offsets: readonly PartitionOffset[]) =>
     new Map(offsets.map((each) => [offsetKey(each.topicId, each.partition), each.offset]))

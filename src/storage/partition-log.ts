@@ -81,6 +81,8 @@ export class PartitionLog implements Log, ReadableLog {
   #isChanged = true
   /** Truncations that were asked for and are not over: what is appended meanwhile is refused. */
   #truncations = 0
+  /** Recovery cut something that the journal may bring back: it must forget the log. */
+  #isCut = false
   /** From the beginning of a truncation until the log was opened again, whether or not it went well. */
   #recoveryCap = Number.POSITIVE_INFINITY
   #isInOrder = false
@@ -460,8 +462,10 @@ export class PartitionLog implements Log, ReadableLog {
       const load = { ...this.#options.load, wasClean: false, hadPowerCut: false, ...known }
       // What was acknowledged is read through the old segments until then, and for as long as this fails.
       const loaded = await loadLog(this.#deps, { ...this.#loadOptions(load, storedOffset), acknowledgedOffset })
-      // Nothing of a log that the journal has is ever cut, unless a read went wrong; a journal that failed has nothing to say anyway.
-      if (loaded.cuts.length > 0) await this.#deps.commit.forget(this.#owner).catch(() => {})
+      // Of what the journal has nothing is ever cut, unless a read went wrong. Then nothing may be written in its place before.
+      this.#isCut ||= loaded.cuts.length > 0
+      if (this.#isCut) await this.#deps.commit.forget(this.#owner)
+      this.#isCut = false
       this.#openedEpoch = leaderEpoch
       this.#state = 'online'
       this.#fault.cause = null

@@ -113,7 +113,7 @@ test('dump: the journal, and the notes of retention, of compaction and of the la
   })
   const head = encodeHead({ id, areaBytes: frame.length, directoryId: ZERO_UUID })
   writeFileSync(join(own, JOURNAL_FILE), Buffer.concat([head, frame, Buffer.alloc(frame.length), head]))
-  await writeJournalNote(disk, own, { journalId: id, throughFrame: 8 })
+  await writeJournalNote(disk, own, { journalId: id, throughFrame: 8, forgotten: [] })
   const files = ['moonmq-retention-clock', 'moonmq-compaction', 'moonmq-clean-logs', 'moonmq-journal-note', 'moonmq-journal'].map(
     (name) => `own/${name}`,
   )

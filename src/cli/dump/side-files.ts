@@ -162,8 +162,12 @@ function* rootFile(bytes: Buffer, path: string): Generator<SideLine, void, undef
     return
   }
   if (path.endsWith(ROOT_FILES['journal-note'])) {
-    const { journalId, throughFrame } = decodeJournalNote(bytes, path)
-    yield { text: `journal ${journalId}  durable through frame ${throughFrame}`, json: { kind: 'journal-note', journalId, throughFrame } }
+    const { journalId, throughFrame, forgotten } = decodeJournalNote(bytes, path)
+    const text = `journal ${journalId}  durable through frame ${throughFrame}`
+    yield { text, json: { kind: 'journal-note', journalId, throughFrame, forgotten: forgotten.length } }
+    for (const log of forgotten) {
+      yield { text: `  says nothing of topic ${log.topicId} partition ${log.partition}`, json: { kind: 'forgotten-log', ...log } }
+    }
     return
   }
   const kind = path.endsWith(ROOT_FILES['log-starts']) ? 'log-starts' : 'recovery-points'

@@ -9,7 +9,7 @@ import { ROOT_FILES } from '../../../src/storage/checkpoint.ts'
 import { openIdentity } from '../../../src/storage/identity.ts'
 import { readJournal } from '../../../src/storage/journal-content.ts'
 import { JOURNAL_BLOCK_BYTES, JOURNAL_FILE } from '../../../src/storage/journal-format.ts'
-import { readJournalNote } from '../../../src/storage/journal-note.ts'
+import { decodeJournalNote, readJournalNote } from '../../../src/storage/journal-note.ts'
 import type { LogManager } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
 import { LOG_CONFIG } from '../../support/log-config.ts'
@@ -163,6 +163,28 @@ test('a journal of the first version, which named no data folder and had no note
     assert.equal(cut.peek(JOURNAL), null)
     await after.manager.close()
   }
+})
+
+test('a note of the first version, which told of no logs that were cut, is read; one that is cut short is damage', async () => {
+  const { disk } = await used()
+  const now = disk.peek(NOTE) ?? Buffer.alloc(0)
+  const first = Buffer.concat([now.subarray(0, -8), Buffer.alloc(4)])
+  first[5] = 1
+  first.writeUInt32BE(crc32c(first, 0, first.length - 4), first.length - 4)
+  assert.deepEqual(decodeJournalNote(first, NOTE), decodeJournalNote(now, NOTE))
+  const short = Buffer.concat([now.subarray(0, -8), Buffer.alloc(4)])
+  short.writeUInt32BE(crc32c(short, 0, short.length - 4), short.length - 4)
+  assert.throws(
+    () => decodeJournalNote(short, NOTE),
+    (error) => isCode(error, 'DATA_DAMAGED'),
+  )
+  const many = Buffer.from(now)
+  many.writeInt32BE(1000, many.length - 8)
+  many.writeUInt32BE(crc32c(many, 0, many.length - 4), many.length - 4)
+  assert.throws(
+    () => decodeJournalNote(many, NOTE),
+    (error) => isCode(error, 'DATA_DAMAGED'),
+  )
 })
 
 test('a journal of a later version stops the start and stays as it is, until its own version has emptied it', async () => {

@@ -8,10 +8,11 @@ import { JOURNAL_BLOCK_BYTES, JOURNAL_FILE } from '../../../src/storage/journal-
 import type { LogManager, LogManagerOptions } from '../../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../../src/storage/partition-log.ts'
 import { LOG_CONFIG } from '../../support/log-config.ts'
-import { appendTo, DATA_FOLDER, openManager, type RecordedLine, readAll, TOPIC_ID } from '../../support/storage.ts'
+import { appendTo, DATA_FOLDER, openManager, type RecordedLine, readAll, store, TOPIC_ID } from '../../support/storage.ts'
 
 const JOURNAL = `${DATA_FOLDER}/${JOURNAL_FILE}`
 const COUNT = 20
+const pathOf = (partition: number) => `${DATA_FOLDER}/t-${partition}/00000000000000000000.log`
 const OTHER_ID = 'AAAAAAAAQACAAAAAAAAAAg'
 
 interface Opened {
@@ -234,6 +235,56 @@ test('a start that cannot write what the journal holds keeps it for the next one
   const again = await open(after.powerCut(new SeededRandom(8), LOST), { boot: 'boot-3' })
   assert.deepEqual(await ends(again.logs), Array(COUNT).fill(2))
   await again.manager.close()
+})
+
+test('a journal that stays for one log does not bring back what was cut from another or deleted meanwhile', async () => {
+  for (const way of ['truncated', 'deleted'] as const) {
+    const { disk, logs } = await opened()
+    await moment(logs)
+    await moment(logs)
+    const left = disk.powerCut(new SeededRandom(7), LOST)
+    left.fail({ operation: 'write', path: /t-3\/.*\.log$/, effect: { kind: 'error', code: 'ENOSPC' } })
+    const started = await openManager(left, { boot: 'boot-2' })
+    const request = { topic: 't', topicId: TOPIC_ID, config: LOG_CONFIG, maxEpoch: 100 }
+    const [first, second] = [await started.open({ ...request, partition: 0 }), await started.open({ ...request, partition: 1 })]
+    if (way === 'truncated') {
+      await Promise.all([first.truncateTo(1), second.truncateTo(2)])
+      for (const log of [first, second]) await store(log, [`new ${log.partition}`], { epoch: 7 })
+      const bytes = [left.peek(pathOf(0)), left.peek(pathOf(1))]
+      const again = await open(left.processKilled(), { boot: 'boot-2' })
+      assert.deepEqual([again.disk.peek(pathOf(0)), again.disk.peek(pathOf(1))], bytes)
+      assert.deepEqual(await ends(again.logs), [2, 3, ...Array(COUNT - 2).fill(3)])
+      assert.equal(again.disk.peek(JOURNAL), null)
+      await again.manager.close()
+    } else {
+      await started.delete({ topic: 't', partition: 0 })
+      const again = await openManager(left.processKilled(), { boot: 'boot-2' })
+      assert.equal(await again.exists({ topic: 't', partition: 0 }), false)
+      assert.equal(await again.exists({ topic: 't', partition: 1 }), true)
+      await again.close()
+    }
+  }
+})
+
+test('a journal that failed and is still there does not bring back what was cut since', async () => {
+  const { disk, manager, logs } = await opened()
+  await moment(logs)
+  await moment(logs)
+  disk.fail({ operation: 'datasync', path: JOURNAL, effect: { kind: 'error', code: 'EIO' } })
+  await assert.rejects(moment(logs.slice(10)))
+  assert.ok(logs.slice(10).every((log) => log.state === 'failed'))
+  const [first] = logs as [PartitionLog]
+  await first.truncateTo(1)
+  await store(first, ['new'], { epoch: 7 })
+  await manager.delete({ topic: 't', partition: 1 })
+  assert.ok(disk.peek(JOURNAL) !== null)
+  const bytes = disk.peek(pathOf(0))
+  const started = await openManager(disk.processKilled(), { boot: 'boot-1' })
+  const left = started.deps.disk as MemoryDisk
+  assert.deepEqual(left.peek(pathOf(0)), bytes)
+  assert.equal(await started.exists({ topic: 't', partition: 1 }), false)
+  assert.equal(left.peek(JOURNAL), null)
+  await started.close()
 })
 
 test('what a start wrote from the journal is synced once, and what the checkpoint covers not again', async () => {
