@@ -61,6 +61,16 @@ export interface OffsetAndMetadata {
   readonly metadata: string
 }
 
+/** Deliveries of one record to one group that failed. */
+export interface FailedDeliveries {
+  /** 0: none since it was moved. */
+  readonly count: number
+  /** Wall time of the first. */
+  readonly sinceMs: number
+  /** It is in the dead-letter topic, or the next tier, since then: when its group comes by again it is not copied a second time. */
+  readonly moved: boolean
+}
+
 export interface CommitOffsets {
   readonly group: string
   /** −1 with an empty member id: a commit outside of membership. */
@@ -71,8 +81,10 @@ export interface CommitOffsets {
     readonly topic: string
     readonly partition: number
     readonly value: OffsetAndMetadata
-    /** How often the record at this offset was refused by now; 0 = nobody counts it any more. Kept with the commit. */
-    readonly attempts?: { readonly offset: number; readonly count: number }
+    /** How the record at this offset failed by now. Kept with the commit. */
+    readonly attempts?: FailedDeliveries & { readonly offset: number }
+    /** Nobody refuses anything below any more, so what was counted there goes. Absent: below the offset, of a commit that only says where the group is. */
+    readonly answeredBelow?: number
   }[]
   /** False: the request knows of generations only, so no member of a consumer group can send it. Default true. */
   readonly understandsEpochs?: boolean

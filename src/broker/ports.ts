@@ -429,7 +429,7 @@ export interface ConsumerOptions {
   readonly withEnvelopes?: boolean
 }
 
-/** What a group commits when a record that failed is delivered again, and when it is done with. */
+/** What a group commits when a record that failed is delivered again, and when it is done with. Everything below is answered for. */
 export interface NackPlaces {
   readonly again: number
   readonly done: number
@@ -437,8 +437,8 @@ export interface NackPlaces {
 
 /** What became of a record that a consumer refused; durable. */
 export interface HeldNack {
-  /** `again`: it is delivered again. `moved`: it is in `topic`, or nowhere where that is empty. */
-  readonly kind: 'again' | 'moved'
+  /** `again`: it is delivered again. `later`: from the retry topic `topic`. `moved`: it is in the dead-letter topic `topic`, or nowhere where that is empty. */
+  readonly kind: 'again' | 'later' | 'moved'
   /** Deliveries that have failed by now. */
   readonly attempts: number
   readonly topic: string
@@ -453,9 +453,10 @@ export interface ConsumerRound {
   readonly isMoved: boolean
   /**
    * Stores the positions after the last delivered records, once a partition. Resolves after the append, not after its sync; what a
-   * partition is refused with is logged only (docs/PROTOCOL.md).
+   * partition is refused with is logged only (docs/PROTOCOL.md). `roundsBehind`: so many rounds before this one may still be with the client,
+   * default 1; what was given before them and was not refused since is taken for done.
    */
-  commit(): Promise<void>
+  commit(roundsBehind?: number): Promise<void>
   /** What was read could not be handed on: the next poll finds it again. Instead of `commit`. */
   giveBack(): void
   release(): void
@@ -468,10 +469,13 @@ export interface RecordConsumer {
   readonly topics: readonly string[]
   /** Throws TOPIC_MISSING, TOPIC_FORBIDDEN. */
   addTopic(topic: string): void
-  /** Reads all topics of the set, at most ceil(maxRecords / partitions) from each partition. Never waits for records. */
-  poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound>
-  /** Position of a partition, or undefined before its first poll. */
-  position(topic: string, partition: number): number | undefined
+  /**
+   * Reads all topics of the set, at most ceil(maxRecords / partitions) from each partition. Never waits for records. `onGiven` is called with
+   * the records in the turn in which the positions move past them.
+   */
+  poll(maxRecords: number, maxBytes: number, onGiven?: (records: readonly DeliveredRecord[]) => void): Promise<ConsumerRound>
+  /** Position of a partition, or undefined before its first poll. Another object: the partition was begun anew, by this client or after another had it. */
+  position(topic: string, partition: number): { readonly offset: number } | undefined
   /** What was read of it and not handed on yet is not stored any more. */
   removeTopic(topic: string): void
   /** Where a partition begins instead of at the group's offset. */
@@ -487,6 +491,8 @@ export interface RecordConsumer {
   store(positions: readonly { readonly topic: string; readonly partition: number; readonly offset: number }[]): Promise<void>
   /** Calls `wake` when a poll may find more than the one before. One at a time. Returns how to stop. */
   watch(wake: () => void): () => void
+  /** It is called at this wall time too. */
+  wakeAt(timeMs: number): void
 }
 
 /** Neighbouring records of a partition that a client is done with. */

@@ -29,6 +29,9 @@ import type { Partitions } from './topics/partitions.ts'
 /** Memory for batches of which somebody has read a part. */
 const PARTIAL_BYTES = 16 * MIB
 
+/** Of one stream: about 2 MiB, and as much again with its client. */
+const MAX_UNSETTLED = 100_000
+
 /** The broker for doors that speak of records. */
 export class Records implements RecordPort {
   readonly #producer: RecordProducer
@@ -69,6 +72,7 @@ export class Records implements RecordPort {
 
   openStream(context: RequestContext, options: ConsumerOptions): RecordStream {
     const consumer = this.openConsumer(context, options)
-    return new UnsettledStream({ consumer, read: (request) => this.read(context, request) })
+    const { clock } = this.#deps
+    return new UnsettledStream({ consumer, clock, read: (request) => this.read(context, request) }, { maxUnsettled: MAX_UNSETTLED })
   }
 }

@@ -24,6 +24,7 @@ export interface Provenance extends Origin {
   readonly timestampMs: number
   readonly attempts: number
   readonly reason: string
+  readonly movedAtMs: number
 }
 
 /** Null for a record that was not moved so. */
@@ -37,7 +38,7 @@ export function provenanceOf(headers: readonly RecordHeader[], kind: 'dead' | 'r
   const partition = number('partition')
   const offset = number('offset')
   if (topic === null || group === null || !Number.isSafeInteger(partition) || !Number.isSafeInteger(offset)) return null
-  const [timestampMs, attempts] = [number('timestamp'), number('attempts')]
+  const [timestampMs, attempts, movedAtMs] = [number('timestamp'), number('attempts'), number('at')]
   return {
     topic,
     partition,
@@ -46,6 +47,7 @@ export function provenanceOf(headers: readonly RecordHeader[], kind: 'dead' | 'r
     timestampMs: Number.isSafeInteger(timestampMs) ? timestampMs : 0,
     attempts: Number.isSafeInteger(attempts) ? attempts : 0,
     reason: text('reason') ?? '',
+    movedAtMs: Number.isSafeInteger(movedAtMs) ? movedAtMs : 0,
   }
 }
 

@@ -31,6 +31,8 @@ export const MAX = {
 export const MAX_COUNT = {
   batchRecords: 10_000,
   idempotentRecords: 1024,
+  /** Each of them is stored, and may be moved, before the next request of the connection has its turn. */
+  failedRecords: 256,
   joinTopics: 256,
   configEntries: 64,
   txnOffsets: 1024,

@@ -171,11 +171,11 @@ export const MESSAGES = {
   UNSTREAM: struct({ topics: list(topic, { min: 1, max: MAX_COUNT.joinTopics }) }),
   SETTLE: struct({
     done: list(struct({ topic, partition: partition0, first: i64, last: i64 }), { max: MAX_COUNT.batchRecords }),
-    failed: list(struct({ topic, partition: partition0, offset: i64, reason: text(MAX.nackReason) }), { max: MAX_COUNT.batchRecords }),
+    failed: list(struct({ topic, partition: partition0, offset: i64, reason: text(MAX.nackReason) }), { max: MAX_COUNT.failedRecords }),
   }),
   SETTLED: struct({
     failed: list(struct({ fate: u8, attempts: u16, topic: any, code: u16, errorName: any, errorMessage: any }), {
-      max: MAX_COUNT.batchRecords,
+      max: MAX_COUNT.failedRecords,
     }),
   }),
   REDRIVE: struct({ topic, partition: partition0, offsets: list(i64, { min: 1, max: MAX_COUNT.batchRecords }) }),

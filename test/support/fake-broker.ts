@@ -3,7 +3,7 @@ import type { RequestContext } from '../../src/broker/context.ts'
 import type { ProduceOutcome } from '../../src/broker/ports.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
 import { MoonMQError } from '../../src/core/errors.ts'
-import { SILENT } from '../../src/core/logger.ts'
+import { type Logger, SILENT } from '../../src/core/logger.ts'
 import type { Offload } from '../../src/core/offload.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { VirtualClock } from '../../src/core/virtual-clock.ts'
@@ -74,6 +74,7 @@ export async function fakeBroker(
   options: Partial<BrokerOptions> = {},
   metrics: Metrics = NO_METRICS,
   former: Pick<FakeBroker, 'logs' | 'metadata' | 'clock'> | null = null,
+  log: Logger = SILENT,
 ): Promise<FakeBroker> {
   const logs = former?.logs ?? new FakeLogs()
   const metadata = former?.metadata ?? new FakeMetadata()
@@ -90,7 +91,7 @@ export async function fakeBroker(
       offload,
       // Ids of an earlier start do not come again.
       random: new SeededRandom(former === null ? 1 : 2 + metadata.image.nextOffset),
-      log: SILENT,
+      log,
       logLevels: { level: 'info' },
       metrics,
     },

@@ -26,9 +26,9 @@ export interface TestNativeDoor extends FakeBroker {
 
 /** The native door over the real broker with logs in arrays, on virtual time; with `former`, after a restart of that one. */
 export async function testNativeDoor(options: Partial<NativeDoorOptions> = {}, former: FakeBroker | null = null): Promise<TestNativeDoor> {
-  const fake = await fakeBroker({}, NO_METRICS, former)
-  await fake.broker.loadGroups()
   const log = new LinesLogger()
+  const fake = await fakeBroker({}, NO_METRICS, former, log)
+  await fake.broker.loadGroups()
   const door = new NativeDoor(
     { broker: fake.broker, clock: fake.clock, random: new SeededRandom(2), log, metrics: NO_METRICS },
     { ...DEFAULT_NATIVE_DOOR, ...options },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { SeededRandom } from '../../src/core/random.ts'
-import { createTopic } from './fake-broker.ts'
+import { contextOf, createTopic } from './fake-broker.ts'
 import { type Received, type TestNativeConnection, type TestNativeDoor, testNativeDoor } from './native-door.ts'
 
 const GROUP = 'g'
@@ -9,6 +9,8 @@ const SESSION_MS = 30_000
 const SWEEP_MS = 10_000
 const MAX_CLIENTS = 5
 const MAX_PARTITIONS = 8
+const MAX_DELIVERIES = 3
+const LETTERS = `${TOPIC}.dlq`
 
 interface ModelClient {
   readonly name: string
@@ -19,11 +21,14 @@ interface ModelClient {
   hasFetched: boolean
   /** Where it reads on, by partition: of those that it has had ever since. */
   readonly positions: Map<number, number>
+  /** What the two latest rounds that gave something of a partition gave: it may still refuse that. */
+  readonly given: Map<number, number[][]>
 }
 
 /**
- * Connections of version 1 that join, read, commit, leave, fall silent and break, topics that grow and are made again, and a broker that
- * restarts, in an order that a seed decides, with a shadow: who is a member, who owns which partition, what the group has committed.
+ * Connections of version 1 that join, read, refuse, commit, leave, fall silent and break, topics that grow and are made again, and a broker
+ * that restarts, in an order that a seed decides, with a shadow: who is a member, who owns which partition, what the group has committed,
+ * which records were refused and have not come again, and which are dead.
  */
 export class NativeGroupModel {
   #at: TestNativeDoor
@@ -34,6 +39,17 @@ export class NativeGroupModel {
   readonly #members = new Map<string, ModelClient>()
   readonly #owners = new Map<number, string>()
   readonly #committed = new Map<number, number>()
+  /** Refused and not given to anybody since: the group is never behind them. */
+  readonly #owed = new Set<string>()
+  /** How often each was refused since it was last moved. */
+  readonly #failures = new Map<string, number>()
+  /** Dead since the group was last told to go on behind them: there is one letter, whatever comes by again. */
+  readonly #dead = new Set<string>()
+  readonly #values = new Map<string, string>()
+  /** Values of the letters. */
+  readonly #letters: string[] = []
+  /** How often the topic was made. */
+  #life = 0
   #ends: number[] = []
   #next = 0
 
@@ -53,6 +69,7 @@ export class NativeGroupModel {
   async #makeTopic(): Promise<void> {
     const partitions = 1 + this.#random.below(5)
     await this.#settled(createTopic(this.#at.broker, TOPIC, partitions))
+    this.#life++
     this.#ends = Array.from({ length: partitions }, () => 0)
     this.#assign()
   }
@@ -70,8 +87,9 @@ export class NativeGroupModel {
     else if (roll < 40) await this.#advance(this.#random.below(14_000))
     else if (client === undefined) return
     else if (roll < 55) await this.#join(client)
-    else if (roll < 70) await this.#fetch(client)
-    else if (roll < 80) await this.#heartbeat(client)
+    else if (roll < 67) await this.#fetch(client)
+    else if (roll < 79) await this.#refuse(client)
+    else if (roll < 85) await this.#heartbeat(client)
     else if (roll < 90) await this.#commit(client)
     else if (roll < 96) await this.#leave(client)
     else this.#break(client)
@@ -82,16 +100,19 @@ export class NativeGroupModel {
     const connection = await this.#at.connect()
     // The order of ids is not that of joining.
     const name = `${this.#random.below(1000)}-${this.#next++}`
-    this.#clients.push({ name, connection, phase: 'out', lastHeardMs: 0, hasFetched: false, positions: new Map() })
+    this.#clients.push({ name, connection, phase: 'out', lastHeardMs: 0, hasFetched: false, positions: new Map(), given: new Map() })
   }
 
   async #produce(): Promise<void> {
     const records = Array.from({ length: 1 + this.#random.below(12) }, () => ({
       key: this.#random.bytes(4),
-      value: Buffer.from('v'),
+      value: Buffer.from(`${this.#life}/${this.#next++}`),
     }))
     const { message } = await this.#ask(this.#admin, 'PRODUCE_BATCH', { flags: 0, codec: 0, topic: TOPIC, records })
-    for (const { partition } of message['acks'] as { partition: number }[]) this.#ends[partition] = (this.#ends[partition] ?? 0) + 1
+    for (const [at, { partition, offset }] of (message['acks'] as { partition: number; offset: number }[]).entries()) {
+      this.#ends[partition] = (this.#ends[partition] ?? 0) + 1
+      this.#values.set(`${partition}@${offset}`, String(records[at]?.value))
+    }
   }
 
   async #grow(): Promise<void> {
@@ -106,8 +127,11 @@ export class NativeGroupModel {
     assert.equal((await this.#ask(this.#admin, 'DELETE_TOPIC', { name: TOPIC })).op, 'OK')
     this.#ends = []
     this.#committed.clear()
+    for (const kept of [this.#owed, this.#failures, this.#dead, this.#values]) kept.clear()
     this.#assign()
     await this.check()
+    // No two records have place and time in common.
+    await this.#advance(1)
     await this.#makeTopic()
   }
 
@@ -151,6 +175,7 @@ export class NativeGroupModel {
     client.lastHeardMs = this.#at.clock.monotonicMs()
     if (isNew) {
       client.positions.clear()
+      client.given.clear()
       this.#assign()
     }
     assert.deepEqual(answer.message['assignment'], [{ topic: TOPIC, partitions: this.#ownedBy(client.name) }])
@@ -192,6 +217,11 @@ export class NativeGroupModel {
       assert.equal(offset, this.#positionOf(client, partition), `partition ${partition} for ${client.name}`)
       client.positions.set(partition, offset + 1)
       this.#committed.set(partition, offset + 1)
+      this.#owed.delete(`${partition}@${offset}`)
+    }
+    for (const partition of new Set(records.map((record) => record.partition))) {
+      const round = records.filter((record) => record.partition === partition).map(({ offset }) => offset)
+      client.given.set(partition, [...(client.given.get(partition) ?? []).slice(-1), round])
     }
     if (!isMember) return
     for (const partition of owned) {
@@ -210,9 +240,58 @@ export class NativeGroupModel {
     if (client.phase === 'out' || !client.hasFetched || this.#ends.length === 0) return
     const partition = this.#random.below(this.#ends.length)
     const offset = this.#random.below((this.#ends[partition] ?? 0) + 1)
-    const isMember = this.#members.has(client.name)
-    this.#expect(await this.#ask(client.connection, 'COMMIT', { topic: TOPIC, partition, offset }), isMember ? 0 : 12)
-    if (isMember) this.#committed.set(partition, offset)
+    const isMember = this.#ownedBy(client.name).includes(partition)
+    const { op, message } = await this.#ask(client.connection, 'COMMIT', { topic: TOPIC, partition, offset })
+    const code = op === 'ERROR' ? message['code'] : 0
+    assert.equal(code, isMember ? 0 : 12)
+    if (code !== 0) return
+    this.#committed.set(partition, offset)
+    // It says that everything before it is done.
+    for (const kept of [this.#owed, this.#failures, this.#dead]) {
+      for (const key of kept.keys()) if (Number(key.split('@')[0]) === partition && Number(key.split('@')[1]) < offset) kept.delete(key)
+    }
+  }
+
+  /** Several records that it was given lately, in any order, some of them more than once. */
+  async #refuse(client: ModelClient): Promise<void> {
+    if (client.phase === 'out' || !client.hasFetched || this.#ends.length === 0) return
+    const partition = this.#random.below(this.#ends.length)
+    const given = client.given.get(partition)?.flat() ?? []
+    for (let count = 1 + this.#random.below(4); count > 0; count--) {
+      const offset = given[this.#random.below(Math.max(1, given.length))] ?? this.#random.below(20)
+      await this.#nack(client, partition, offset)
+      await this.check()
+    }
+  }
+
+  async #nack(client: ModelClient, partition: number, offset: number): Promise<void> {
+    const { op, message } = await this.#ask(client.connection, 'NACK', { topic: TOPIC, partition, offset, reason: 'bad' })
+    const position = client.positions.get(partition)
+    const isGiven = client.given.get(partition)?.flat().includes(offset) === true
+    if (!this.#members.has(client.name) || position === undefined || !isGiven) {
+      // What it was given before the partition went to somebody else and came back is not its any more.
+      assert.ok([1, 12].includes(Number(message['code'])), JSON.stringify({ op, ...message }))
+      return
+    }
+    assert.equal(op, 'NACK_ACK', JSON.stringify(message))
+    const key = `${partition}@${offset}`
+    const failures = (this.#failures.get(key) ?? 0) + 1
+    const attempts = Number(message['attempts'])
+    assert.ok(attempts >= 1 && attempts <= failures, `attempt ${attempts} of ${key} after ${failures} failures`)
+    assert.equal(message['deadLettered'], attempts === MAX_DELIVERIES ? 1 : 0)
+    if (attempts < MAX_DELIVERIES) {
+      this.#failures.set(key, failures)
+      this.#owed.add(key)
+      client.positions.set(partition, Math.min(position, offset))
+      this.#committed.set(partition, Math.min(position, offset))
+      return
+    }
+    this.#failures.delete(key)
+    this.#owed.delete(key)
+    if (!this.#dead.has(key)) this.#letters.push(this.#values.get(key) ?? '')
+    this.#dead.add(key)
+    if (position === offset) client.positions.set(partition, offset + 1)
+    this.#committed.set(partition, position < offset ? position : offset + 1)
   }
 
   // ---- the shadow -----------------------------------------------------------------------------------------------------------
@@ -229,7 +308,10 @@ export class NativeGroupModel {
       for (let count = least + (at < extra ? 1 : 0); count > 0; count--) this.#owners.set(next++, name)
     }
     for (const [partition, name] of before) {
-      if (this.#owners.get(partition) !== name) this.#clients.find((client) => client.name === name)?.positions.delete(partition)
+      if (this.#owners.get(partition) === name) continue
+      const former = this.#clients.find((client) => client.name === name)
+      former?.positions.delete(partition)
+      former?.given.delete(partition)
     }
   }
 
@@ -276,6 +358,10 @@ export class NativeGroupModel {
       return { memberId: name, assignment: partitions.length === 0 ? [] : [{ topic: TOPIC, partitions }] }
     })
     assert.deepEqual(message['members'], members)
+    for (const key of this.#owed) {
+      const [partition, offset] = key.split('@').map(Number) as [number, number]
+      assert.ok((this.#committed.get(partition) ?? 0) <= offset, `the group is behind ${key}, which was refused and has not come again`)
+    }
     const offsets = [...this.#committed].sort(([left], [right]) => left - right)
     assert.deepEqual(
       message['offsets'],
@@ -291,7 +377,28 @@ export class NativeGroupModel {
       for (const client of this.#clients) await this.#fetch(client)
     }
     await this.check()
+    assert.deepEqual([...this.#owed], [], 'everything that was refused came again')
+    assert.deepEqual(await this.#storedLetters(), [...this.#letters].sort())
     await this.#settled(this.#at.door.close())
     await this.#settled(this.#at.broker.close())
+  }
+
+  async #storedLetters(): Promise<string[]> {
+    const values: string[] = []
+    for (const { partition } of this.#at.broker.topics.find(LETTERS)?.partitions ?? []) {
+      const request = {
+        topic: LETTERS,
+        partition,
+        offset: 0,
+        isolation: 'read_uncommitted',
+        maxRecords: 10_000,
+        maxBytes: 1e7,
+        maxWaitMs: 0,
+      } as const
+      const read = await this.#settled(this.#at.broker.records.read(contextOf(), request))
+      values.push(...read.records.map(({ value }) => String(value)))
+      read.release()
+    }
+    return values.sort()
   }
 }

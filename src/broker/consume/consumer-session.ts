@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/clock.ts'
-import { MoonMQError } from '../../core/errors.ts'
+import { isCode, MoonMQError } from '../../core/errors.ts'
 import type { Logger } from '../../core/logger.ts'
 import { Serial } from '../../core/serial.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import type { Uuid } from '../../core/uuid.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { Nacks } from '../dlq/nacks.ts'
+import type { Nack, Nacked, Nacks } from '../dlq/nacks.ts'
 import type {
   CommitOffsets,
   ConsumerOptions,
@@ -46,6 +46,8 @@ interface Position {
   moves: number
   /** NACKs under way: it is not read meanwhile. */
   holds: number
+  /** Where the latest rounds began, since it was last moved back. */
+  starts: number[]
 }
 
 /** What a round took from one partition. */
@@ -98,6 +100,8 @@ export class ConsumerSession implements RecordConsumer {
   /** Which partition the next round begins with, so that a small budget reaches all of them in turn. */
   #turn = 0
   readonly #membership: () => GroupMembership | null
+  /** What the last delivery commit was refused with; empty when it was stored. */
+  #commitFailure = ''
   /** Records that wait for their next try are among what is read. */
   #hasTiers = false
 
@@ -123,8 +127,8 @@ export class ConsumerSession implements RecordConsumer {
     this.#topics.add(topic)
   }
 
-  position(topic: string, partition: number): number | undefined {
-    return this.#positions.get(topic)?.[partition]?.offset
+  position(topic: string, partition: number): { readonly offset: number } | undefined {
+    return this.#positions.get(topic)?.[partition]
   }
 
   removeTopic(topic: string): void {
@@ -157,9 +161,13 @@ export class ConsumerSession implements RecordConsumer {
     return this.#watch.start(wake)
   }
 
+  wakeAt(timeMs: number): void {
+    this.#watch.at(timeMs)
+  }
+
   async nack(topic: string, partition: number, offset: number, reason: string, places?: NackPlaces): Promise<HeldNack> {
     const member = this.#claim()
-    const position = this.#positions.get(topic)?.[partition]
+    const position = this.#givenPosition(topic, partition)
     if (position === undefined || offset < position.first || offset >= position.givenEnd) {
       throw new MoonMQError('INVALID_REQUEST', { reason: `offset ${offset} of ${topic}-${partition} was not given to this connection` })
     }
@@ -167,20 +175,64 @@ export class ConsumerSession implements RecordConsumer {
     position.moves++
     try {
       const request = { group: this.group, topic, partition, offset, reason, isolation: this.isolation, member }
-      const { again, done } = places ?? { again: offset, done: offset + 1 }
-      const nacked = await this.#commits.run(() => this.#deps.nacks().nack(this.#context, { ...request, again, done }))
+      const nack =
+        places === undefined ? () => this.#rewinding(position, request) : () => this.#nack({ ...request, ...places, isAnswered: true })
+      const nacked = await this.#commits.run(nack)
       let isHeld = true
       const settle = () => {
         if (!isHeld) return
         isHeld = false
-        if (places === undefined) {
-          position.offset = nacked.kind === 'again' ? Math.min(position.offset, again) : Math.max(position.offset, done)
-        }
         this.#letGo(position)
       }
       return { ...nacked, settle }
     } catch (error) {
       this.#letGo(position)
+      throw error
+    }
+  }
+
+  /** What was given of an earlier topic of that name, or before the partition was somebody else's for a while, nobody may refuse any more. */
+  #givenPosition(topic: string, partition: number): Position | undefined {
+    const served = this.#deps.partitions.topic(topic)?.partitions[partition]
+    const position = served === undefined ? undefined : this.#positionOf(served)
+    const membership = this.#membership()
+    if (position === undefined || position.grant === null || membership?.group !== this.group) return position
+    const granted = membership.beginRound()
+    try {
+      // One that is not its any more is refused by the group, unless it is still being given.
+      const grant = this.#grantsOf(granted, topic).get(partition) ?? position.grant
+      return grant === position.grant ? position : undefined
+    } finally {
+      granted.end()
+    }
+  }
+
+  /** A tier that nobody named is read with the grants of its topic. */
+  #grantsOf(granted: MemberRound, topic: string): GrantedPartitions {
+    return granted.partitionsOf(this.#topics.has(topic) ? topic : sourceOf(topic))
+  }
+
+  #nack(nack: Nack): Promise<Nacked> {
+    return this.#deps.nacks().nack(this.#context, nack)
+  }
+
+  /**
+   * For a client whose position says what it was given. What is to come again below the record, because it failed before, stays to come: only
+   * from the record itself does the group go on behind it. The position is held, so nothing but this moves it.
+   */
+  async #rewinding(position: Position, request: Omit<Nack, 'again' | 'done' | 'isAnswered'>): Promise<Nacked> {
+    const { offset } = request
+    const low = position.offset
+    const done = low < offset ? low : offset + 1
+    try {
+      // What was given and not refused may still be refused: its failures are counted on.
+      const nacked = await this.#nack({ ...request, again: Math.min(offset, low), done, isAnswered: false })
+      if (nacked.kind === 'again') rewind(position, offset)
+      else if (low === offset) position.offset = done
+      return nacked
+    } catch (error) {
+      // A record that is there was refused all the same: whoever reads on is given it again.
+      if (!isCode(error, 'RECORD_MISSING') && !isCode(error, 'OFFSET_OUT_OF_RANGE')) rewind(position, offset)
       throw error
     }
   }
@@ -209,21 +261,24 @@ export class ConsumerSession implements RecordConsumer {
     this.#watch.wake()
   }
 
-  poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
-    return this.#polls.run(() => this.#poll(maxRecords, maxBytes))
+  poll(...args: Parameters<RecordConsumer['poll']>): Promise<ConsumerRound> {
+    return this.#polls.run(() => this.#poll(...args))
   }
 
-  async #poll(maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
+  async #poll(...args: Parameters<RecordConsumer['poll']>): Promise<ConsumerRound> {
     const granted = this.#membership()?.beginRound() ?? null
     try {
-      return await this.#pollGranted(granted, maxRecords, maxBytes)
+      return await this.#pollGranted(granted, ...args)
     } catch (error) {
       granted?.end()
       throw error
     }
   }
 
-  async #pollGranted(granted: MemberRound | null, maxRecords: number, maxBytes: number): Promise<ConsumerRound> {
+  async #pollGranted(
+    granted: MemberRound | null,
+    ...[maxRecords, maxBytes, onGiven]: Parameters<RecordConsumer['poll']>
+  ): Promise<ConsumerRound> {
     const readable = this.#readable(granted)
     await this.#findPositions(readable, granted)
     const state: RoundState = { records: [], releases: [], taken: [], maxRecords, maxBytes, bytes: 0, refusal: null }
@@ -241,11 +296,12 @@ export class ConsumerSession implements RecordConsumer {
       position.offset = nextOffset
       position.givenEnd = Math.max(position.givenEnd, nextOffset)
     }
+    onGiven?.(state.records)
     let released = false
     return {
       records: state.records,
       isMoved: state.taken.length > overtaken.length,
-      commit: () => this.#commits.run(() => this.#commit(state.taken)),
+      commit: (roundsBehind = 1) => this.#commits.run(() => this.#commit(state.taken, roundsBehind)),
       giveBack: () => {
         for (const { position, moves, from } of state.taken) if (position.moves === moves) position.offset = from
       },
@@ -290,6 +346,7 @@ export class ConsumerSession implements RecordConsumer {
   #addTiers(name: string, grants: GrantedPartitions | undefined, readable: ServedPartition[]): void {
     for (const { topic } of tiersOf(this.#deps.partitions, name)) {
       this.#hasTiers = true
+      if (this.#topics.has(topic.name)) continue
       const positions = this.#positions.get(topic.name)
       for (const served of topic.partitions) {
         const position = positions?.[served.partition]
@@ -328,13 +385,14 @@ export class ConsumerSession implements RecordConsumer {
 
   #setPosition(served: ServedPartition, offset: number, granted: MemberRound | null): void {
     const { name, id } = served.topic
-    const grant = granted?.partitionsOf(this.#hasTiers ? sourceOf(name) : name).get(served.partition) ?? null
+    const grant = granted === null ? null : (this.#grantsOf(granted, name).get(served.partition) ?? null)
     let positions = this.#positions.get(name)
     if (positions === undefined) {
       positions = []
       this.#positions.set(name, positions)
     }
-    positions[served.partition] = { topicId: id, grant, offset, reportedOffset: -1, first: offset, givenEnd: offset, moves: 0, holds: 0 }
+    const given = { first: offset, givenEnd: offset, moves: 0, holds: 0, starts: [] }
+    positions[served.partition] = { topicId: id, grant, offset, reportedOffset: -1, ...given }
   }
 
   async #readRound(readable: readonly ServedPartition[], state: RoundState): Promise<void> {
@@ -416,31 +474,49 @@ export class ConsumerSession implements RecordConsumer {
     })
   }
 
-  async #commit(taken: readonly Taken[]): Promise<void> {
+  async #commit(taken: readonly Taken[], roundsBehind: number): Promise<void> {
     const offsets: CommitOffsets['offsets'] = taken
       .filter(({ position, moves }) => position.moves === moves)
-      .map(({ served, nextOffset }) => ({
+      .map(({ served, position, from, nextOffset }) => ({
         topic: served.topic.name,
         partition: served.partition,
         value: { offset: nextOffset, leaderEpoch: served.log?.leaderEpoch ?? -1, metadata: '' },
+        answeredBelow: answeredBelow(position, from, roundsBehind),
       }))
     if (offsets.length === 0) return
     const request = { group: this.group, ...NO_MEMBER, instanceId: null, offsets, durable: false }
     try {
       const outcomes = await this.#deps.groups.commit(this.#context, request)
-      for (const [index, error] of outcomes.entries()) if (error !== null) this.#commitFailed(error, offsets[index]?.topic ?? '')
+      const failed = outcomes.findIndex((error) => error !== null)
+      if (failed < 0) this.#commitFailure = ''
+      else this.#commitFailed(outcomes[failed], offsets[failed]?.topic ?? '')
     } catch (error) {
       this.#commitFailed(error, offsets[0]?.topic ?? '')
     }
   }
 
+  /** Told once, until it goes well again or for another reason: what refuses one commit refuses all that follow. */
   #commitFailed(error: unknown, topic: string): void {
     const reason = error instanceof Error ? error.message : String(error)
+    if (reason === this.#commitFailure) return
+    this.#commitFailure = reason
     this.#deps.log.warn('consumer.commit_failed', `the position of group "${this.group}" in ${topic} was not stored: ${reason}`, {
       group: this.group,
       topic,
     })
   }
+}
+
+/** The position goes back to the record where it is behind it. */
+function rewind(position: Position, offset: number): void {
+  position.offset = Math.min(position.offset, offset)
+  position.starts = []
+}
+
+/** Remembers that a round began at `from`. Below what is given back nothing is with the client any more. */
+function answeredBelow({ starts }: Position, from: number, roundsBehind: number): number {
+  starts.push(from)
+  return starts.length > roundsBehind ? (starts.shift() as number) : 0
 }
 
 function isOf(record: DeliveredRecord, { topic, partition }: ServedPartition): boolean {

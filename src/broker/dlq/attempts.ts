@@ -1,17 +1,18 @@
 import type { RecordHeader } from '../../record/record.ts'
+import type { FailedDeliveries } from '../group-ports.ts'
 
-/** Deliveries of one record to one group that failed. */
-interface Counter {
+interface Counter extends FailedDeliveries {
   readonly place: string
   readonly offset: number
-  count: number
 }
 
-/** Header of an offset commit: `offset:count` of every record of the partition that failed, apart by commas. */
+/** Header of an offset commit: `offset:count:since` of every record of the partition that failed, apart by commas; with `:1` where it was moved. */
 const HEADER = 'moonmq.nack.attempts'
 /** Counters of all groups together; beyond it the one that was not touched for longest goes. */
 const MAX_COUNTERS = 4096
 const MAX_COUNT = 65_535
+/** Times are as short as they can be. */
+const SINCE_RADIX = 36
 
 /**
  * How often records were refused by their groups (DESIGN D11). The commits of a group carry the counters of their partition, so they are as
@@ -26,22 +27,21 @@ export class DeliveryAttempts {
     return this.#all.size
   }
 
-  /** 0 for a record that never failed. */
-  count(group: string, topic: string, partition: number, offset: number): number {
-    if (this.#all.size === 0) return 0
-    return this.#places.get(placeOf(group, topic, partition))?.get(offset)?.count ?? 0
+  /** Undefined for a record that never failed. */
+  find(group: string, topic: string, partition: number, offset: number): FailedDeliveries | undefined {
+    if (this.#all.size === 0) return undefined
+    return this.#places.get(placeOf(group, topic, partition))?.get(offset)
   }
 
-  /** From now on; 0 forgets it. */
-  set(group: string, topic: string, partition: number, offset: number, count: number): void {
-    this.#set(placeOf(group, topic, partition), offset, count)
+  /** From now on. */
+  set(group: string, topic: string, partition: number, offset: number, failed: FailedDeliveries): void {
+    this.#set(placeOf(group, topic, partition), offset, failed)
   }
 
-  #set(place: string, offset: number, count: number): void {
+  #set(place: string, offset: number, { count, sinceMs, moved }: FailedDeliveries): void {
     const known = this.#places.get(place)?.get(offset)
     if (known !== undefined) this.#remove(known)
-    if (count <= 0) return
-    const counter: Counter = { place, offset, count: Math.min(count, MAX_COUNT) }
+    const counter: Counter = { place, offset, count: Math.min(count, MAX_COUNT), sinceMs, moved }
     let counters = this.#places.get(place)
     if (counters === undefined) {
       counters = new Map()
@@ -68,7 +68,7 @@ export class DeliveryAttempts {
     if (this.#all.size === 0) return undefined
     const counters = this.#places.get(placeOf(group, topic, partition))
     if (counters === undefined) return undefined
-    const text = [...counters.values()].map(({ offset, count }) => `${offset}:${count}`).join(',')
+    const text = [...counters.values()].map(textOf).join(',')
     return [{ key: HEADER, value: Buffer.from(text) }]
   }
 
@@ -79,8 +79,10 @@ export class DeliveryAttempts {
     if (text === undefined || text === '') return
     const place = placeOf(group, topic, partition)
     for (const each of text.split(',')) {
-      const [offset, count] = each.split(':').map(Number)
-      if (Number.isSafeInteger(offset) && Number.isSafeInteger(count)) this.#set(place, offset as number, count as number)
+      const [offsetText, countText, sinceText = '0', movedText] = each.split(':')
+      const [offset, count, sinceMs] = [Number(offsetText), Number(countText), Number.parseInt(sinceText, SINCE_RADIX)]
+      const isWhole = Number.isSafeInteger(offset) && Number.isSafeInteger(count) && Number.isSafeInteger(sinceMs)
+      if (isWhole) this.#set(place, offset, { count, sinceMs, moved: movedText === '1' })
     }
   }
 
@@ -90,6 +92,10 @@ export class DeliveryAttempts {
     counters?.delete(counter.offset)
     if (counters?.size === 0) this.#places.delete(counter.place)
   }
+}
+
+function textOf({ offset, count, sinceMs, moved }: Counter): string {
+  return `${offset}:${count}:${Math.trunc(sinceMs).toString(SINCE_RADIX)}${moved ? ':1' : ''}`
 }
 
 function placeOf(group: string, topic: string, partition: number): string {

@@ -5,6 +5,7 @@ import { MIB } from '../../core/limits.ts'
 import type { Logger } from '../../core/logger.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import { provenanceOf } from '../../record/dead-letter.ts'
+import type { RecordHeader } from '../../record/record.ts'
 import { INTERNAL_CONTEXT } from '../context.ts'
 import type { OffsetPort, OutgoingRecord, RecordPort, TopicPort } from '../ports.ts'
 import type { GroupSettings } from '../settings.ts'
@@ -34,8 +35,10 @@ export type DeathOf = 'kept' | 'dropped' | 'stays'
 export interface Move {
   /** An earlier try may have come through, so those that are found among the latest of the partition are left out. */
   readonly mayRepeat: boolean
+  /** Wall time before which nothing can have come through; what is older is of an earlier life of the group or the topic. */
+  readonly sinceMs?: number
   /** From 1; absent: they are dead. */
-  readonly tier?: number
+  readonly tier?: number | undefined
 }
 
 interface Target {
@@ -44,6 +47,7 @@ interface Target {
 }
 
 const TIMEOUT_MS = 30_000
+const MAX_MESSAGE_BYTES = 'max.message.bytes'
 const NOT_COMPRESSED = 0
 const GZIP = 1
 /** How far back a letter is looked for that may have been moved before. */
@@ -65,9 +69,12 @@ export class DeadLetters {
     this.#options = options
   }
 
-  /** What becomes of records of the topic that the group gives up. */
-  deathOf(topic: string, group: string): DeathOf {
+  /** What becomes of a record that the group gives up; without headers, of most of the topic. */
+  deathOf({ topic, headers }: { readonly topic: string; readonly headers?: readonly RecordHeader[] }, group: string): DeathOf {
     if (topic.endsWith(this.#options.suffix) || this.nameFor(topic, group) === topic) return 'stays'
+    // Whichever group reads it: the topic is where the group of the letter keeps its dead.
+    const origin = headers === undefined ? null : provenanceOf(headers)
+    if (origin !== null && this.nameFor(origin.topic, origin.group) === topic) return 'stays'
     return this.#deps.partitions.topic(topic)?.settings.keepsDeadLetters === true ? 'kept' : 'dropped'
   }
 
@@ -81,7 +88,7 @@ export class DeadLetters {
    * Moves records of one partition. Durable when it resolves, with the name of the topic that they are in. Throws what keeps a record from
    * being moved; then it must stay where it is.
    */
-  async move(letters: readonly DeadLetter[], { mayRepeat, tier }: Move): Promise<string> {
+  async move(letters: readonly DeadLetter[], { mayRepeat, sinceMs = 0, tier }: Move): Promise<string> {
     const [first] = letters
     if (first === undefined) return ''
     try {
@@ -91,7 +98,7 @@ export class DeadLetters {
           : { name: tierName(first.topic, tier), kind: 'retry' }
       const topic = await this.#topic(first.topic, target)
       const partition = first.partition % topic.partitions.length
-      const missing = mayRepeat ? await this.#notYetThere(target, partition, letters) : letters
+      const missing = mayRepeat ? await this.#notYetThere(target, partition, letters, sinceMs) : letters
       await this.#append(target, partition, missing)
       const counter = target.kind === 'dead' ? 'moonmq_dlq_records_total' : 'moonmq_retry_records_total'
       this.#deps.metrics.counter(counter, { topic: first.topic }).add(missing.length)
@@ -102,17 +109,41 @@ export class DeadLetters {
     }
   }
 
-  async #append({ name: topic, kind }: Target, partition: number, letters: readonly DeadLetter[]): Promise<void> {
-    if (letters.length === 0) return
+  async #append(target: Target, partition: number, letters: readonly DeadLetter[]): Promise<void> {
+    const { name: topic, kind } = target
+    const [first] = letters
+    if (first === undefined) return
     const nowMs = this.#deps.clock.nowMs()
     const records = letters.map((letter): OutgoingRecord => {
       const { key, value } = letter
       return { topic, partition, key, value, headers: letterHeaders(letter, nowMs, kind), timestampMs: nowMs }
     })
-    const tooLarge = await this.#write(records, NOT_COMPRESSED)
+    let tooLarge = await this.#write(records, NOT_COMPRESSED)
+    if (tooLarge.length > 0 && (await this.#widen(first.topic, target))) tooLarge = await this.#write(tooLarge, NOT_COMPRESSED)
     // What came compressed may only fit compressed.
     const failed = tooLarge.length === 0 ? [] : await this.#write(tooLarge, GZIP)
     if (failed.length > 0) throw new MoonMQError('RECORD_TOO_LARGE', this.#sizes(topic, failed))
+  }
+
+  /**
+   * The topic of the letters was made for smaller records than its source takes by now: it gets their room. False when it has that, or is one
+   * that the group has named, with a limit that somebody chose.
+   */
+  async #widen(source: string, { name, kind }: Target): Promise<boolean> {
+    const { topics, partitions, log } = this.#deps
+    if (kind === 'dead' && name !== source + this.#options.suffix) return false
+    const room = this.#roomFor(source)
+    if ((partitions.topic(name)?.settings.log.maxMessageBytes ?? room) >= room) return false
+    const changes = [{ name: MAX_MESSAGE_BYTES, operation: 'set', value: String(room) }] as const
+    await topics.alterConfig(INTERNAL_CONTEXT, { name, changes })
+    log.info('dlq.topic_widened', `topic "${name}" now takes records of ${room} bytes, as "${source}" does`, { topic: source, dlq: name })
+    return true
+  }
+
+  #roomFor(source: string): number {
+    const served = this.#deps.partitions.topic(source)
+    if (served === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: source })
+    return Math.min(2 ** 31 - 1, served.settings.log.maxMessageBytes + LETTER_ROOM_BYTES)
   }
 
   /** Gives back those that are too large for the topic. */
@@ -132,7 +163,12 @@ export class DeadLetters {
   }
 
   /** The letters that are not among the latest records of the partition. */
-  async #notYetThere({ name: topic, kind }: Target, partition: number, letters: readonly DeadLetter[]): Promise<readonly DeadLetter[]> {
+  async #notYetThere(
+    { name: topic, kind }: Target,
+    partition: number,
+    letters: readonly DeadLetter[],
+    sinceMs: number,
+  ): Promise<readonly DeadLetter[]> {
     const wanted = new Map(letters.map((letter) => [originKey(letter), letter]))
     const { earliest, highWatermark } = this.#deps.offsets.bounds(INTERNAL_CONTEXT, topic, partition)
     let offset = Math.max(earliest, highWatermark - LOOK_BACK_RECORDS)
@@ -149,7 +185,7 @@ export class DeadLetters {
       try {
         for (const { headers } of read.records) {
           const origin = provenanceOf(headers, kind)
-          if (origin !== null) wanted.delete(originKey(origin))
+          if (origin !== null && origin.movedAtMs >= sinceMs) wanted.delete(originKey(origin))
         }
         if (read.nextOffset <= offset) break
         offset = read.nextOffset
@@ -175,7 +211,6 @@ export class DeadLetters {
     const { topics, partitions, log } = this.#deps
     const from = partitions.topic(source)
     if (from === undefined) throw new MoonMQError('TOPIC_MISSING', { topic: source })
-    const maxMessageBytes = Math.min(2 ** 31 - 1, from.settings.log.maxMessageBytes + LETTER_ROOM_BYTES)
     try {
       const made = await topics.create(INTERNAL_CONTEXT, {
         name,
@@ -185,7 +220,7 @@ export class DeadLetters {
         // Compaction would take all but one letter of a key.
         config: new Map([
           ['cleanup.policy', 'delete'],
-          ['max.message.bytes', String(maxMessageBytes)],
+          [MAX_MESSAGE_BYTES, String(this.#roomFor(source))],
         ]),
       })
       const what = kind === 'dead' ? 'the dead letters' : 'records that wait for another try'

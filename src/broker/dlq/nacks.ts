@@ -1,14 +1,15 @@
+import type { Clock } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { Serial } from '../../core/serial.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { provenanceOf } from '../../record/dead-letter.ts'
 import type { RequestContext } from '../context.ts'
-import type { CommitOffsets, DeliveredRecord, GroupPort, RecordPort } from '../ports.ts'
+import type { CommitOffsets, DeliveredRecord, FailedDeliveries, GroupPort, RecordPort } from '../ports.ts'
 import type { GroupSettings } from '../settings.ts'
 import type { Partitions } from '../topics/partitions.ts'
 import type { DeliveryAttempts } from './attempts.ts'
-import { type DeadLetters, tierName } from './dead-letters.ts'
+import { type DeadLetters, type Move, tierName } from './dead-letters.ts'
 import type { DeadLetter } from './provenance.ts'
 
 /** A record that a consumer could not process. */
@@ -23,13 +24,15 @@ export interface Nack {
   /** What the group commits when the record is delivered again, and when it is done with. */
   readonly again: number
   readonly done: number
+  /** Everything below those two is answered for. */
+  readonly isAnswered: boolean
   /** Who commits: a member, or nobody in particular. */
   readonly member: Pick<CommitOffsets, 'generation' | 'memberId'>
 }
 
-/** What became of it. `again`: it is delivered again. `moved`: it is in `topic`, or nowhere with an empty name; the group is done with it. */
+/** What became of it. `again`: it is delivered again. Else the group is done with it here; `later`: it waits in the retry topic `topic`; `moved`: it is dead, in `topic`, or nowhere with an empty name. */
 export interface Nacked {
-  readonly kind: 'again' | 'moved'
+  readonly kind: 'again' | 'later' | 'moved'
   /** Deliveries that have failed by now. */
   readonly attempts: number
   readonly topic: string
@@ -42,6 +45,7 @@ export interface NackDeps {
   readonly attempts: DeliveryAttempts
   readonly letters: DeadLetters
   readonly groupSettings: GroupSettings
+  readonly clock: Clock
   readonly metrics: Metrics
 }
 
@@ -61,8 +65,9 @@ interface Found {
 
 /**
  * NACK (DESIGN D11). Order of becoming durable, each step before the next: that a record failed, with the group's offset before it; the record
- * in its new place, when it is given up; the group's offset behind it, without the counter. A crash in between repeats the second step
- * at most, and finds the record by where it came from. NACKs of one record run one after another.
+ * in its new place, when it is given up; the group's offset behind it, with the counter at nothing. A crash in between repeats the second step
+ * at most, and finds the record by where it came from; so does a group that comes by the record again because of others before it that
+ * failed. NACKs of one record run one after another.
  */
 export class Nacks {
   readonly #deps: NackDeps
@@ -101,21 +106,17 @@ export class Nacks {
       const record = read.records[0]
       if (record?.offset !== offset) throw new MoonMQError('RECORD_MISSING', { topic, partition, offset })
       this.#deps.metrics.counter('moonmq_nack_total', { topic }).add()
-      const failed = this.#deps.attempts.count(group, topic, partition, offset)
+      const known = this.#deps.attempts.find(group, topic, partition, offset)
+      const { count: failed, sinceMs, moved } = known ?? { count: 0, sinceMs: this.#deps.clock.nowMs(), moved: false }
       const found = foundOf(record, nack)
       const { attempts, tier } = this.#next(found, failed)
-      const death = this.#deps.letters.deathOf(found.letter.topic, group)
-      if (attempts === null || death === 'stays') {
-        await this.#commit(context, nack, nack.again, failed + 1)
-        return { kind: 'again', attempts: failed + 1, topic: '' }
-      }
-      await this.#commit(context, nack, nack.again, failed + 1)
-      const target = await this.#move({ ...found.letter, attempts }, tier, {
-        mayRepeat: failed > 0 && this.#mayRepeat(found, failed),
-        death,
-      })
-      await this.#commit(context, nack, nack.done, 0)
-      return { kind: 'moved', attempts, topic: target }
+      const death = this.#deps.letters.deathOf(found.letter, group)
+      await this.#commit(context, nack, nack.again, { count: failed + 1, sinceMs, moved })
+      if (attempts === null || death === 'stays') return { kind: 'again', attempts: failed + 1, topic: '' }
+      const mayRepeat = moved || (failed > 0 && this.#mayRepeat(found, failed))
+      const target = await this.#move({ ...found.letter, attempts }, { mayRepeat, sinceMs, tier }, death)
+      await this.#commit(context, nack, nack.done, { count: 0, sinceMs, moved: true })
+      return { kind: tier === undefined ? 'moved' : 'later', attempts, topic: target }
     } finally {
       read.release()
     }
@@ -141,22 +142,16 @@ export class Nacks {
     return this.#next({ letter, tier }, failed - 1).attempts !== null
   }
 
-  async #move(
-    letter: DeadLetter,
-    tier: number | undefined,
-    { mayRepeat, death }: { mayRepeat: boolean; death: 'kept' | 'dropped' },
-  ): Promise<string> {
-    if (tier !== undefined) return this.#deps.letters.move([letter], { mayRepeat, tier })
-    if (death === 'dropped') return ''
-    return this.#deps.letters.move([letter], { mayRepeat })
+  async #move(letter: DeadLetter, move: Move, death: 'kept' | 'dropped'): Promise<string> {
+    return move.tier === undefined && death === 'dropped' ? '' : this.#deps.letters.move([letter], move)
   }
 
-  async #commit(context: RequestContext, nack: Nack, offset: number, count: number): Promise<void> {
+  async #commit(context: RequestContext, nack: Nack, offset: number, failed: FailedDeliveries): Promise<void> {
     const { group, topic, partition, member } = nack
     const leaderEpoch = this.#deps.partitions.topic(topic)?.partitions[partition]?.log?.leaderEpoch ?? -1
-    const offsets: CommitOffsets['offsets'] = [
-      { topic, partition, value: { offset, leaderEpoch, metadata: '' }, attempts: { offset: nack.offset, count } },
-    ]
+    const value = { offset, leaderEpoch, metadata: '' }
+    const attempts = { offset: nack.offset, ...failed }
+    const offsets: CommitOffsets['offsets'] = [{ topic, partition, value, attempts, answeredBelow: nack.isAnswered ? offset : 0 }]
     const outcomes = await this.#deps.groups.commit(context, { group, ...member, instanceId: null, offsets, durable: true })
     for (const error of outcomes) if (error !== null) throw error
   }

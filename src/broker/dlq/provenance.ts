@@ -42,6 +42,7 @@ export function envelopeOf(record: Pick<DeliveredRecord, 'headers' | 'value'>): 
   return provenance === null ? null : { ...provenance, value: record.value ?? Buffer.alloc(0) }
 }
 
-export function originKey({ topic, partition, offset, group }: Origin): string {
-  return `${topic}/${partition}/${offset}/${group}`
+/** The time tells a record from one in the same place of a topic that was made again. */
+export function originKey({ topic, partition, offset, group, timestampMs }: Origin & { readonly timestampMs: number }): string {
+  return `${topic}/${partition}/${offset}/${timestampMs}/${group}`
 }

@@ -158,7 +158,7 @@ export class GroupOffsets {
     const nowMs = this.#clock.nowMs()
     const records: NewRecord[] = []
     const accepted: { topic: string; partition: number; value: StoredOffset }[] = []
-    const outcomes = request.offsets.map(({ topic, partition, value, attempts }) => {
+    const outcomes = request.offsets.map(({ topic, partition, value, attempts, answeredBelow }) => {
       const image = this.#image().topics.get(topic)
       if (image?.partitions[partition] === undefined) return this.#missing({ topic, partition })
       const size = Buffer.byteLength(value.metadata)
@@ -170,9 +170,10 @@ export class GroupOffsets {
       }
       const { offset, leaderEpoch, metadata } = value
       const stored: StoredOffset = { offset, leaderEpoch, metadata, commitTimestampMs: nowMs, topicId: image.id }
-      if (producer === null && (request.durable || attempts !== undefined)) {
-        this.#attempts.prune(request.group, topic, partition, offset)
-        if (attempts !== undefined) this.#attempts.set(request.group, topic, partition, attempts.offset, attempts.count)
+      if (producer === null) {
+        if (attempts !== undefined) this.#attempts.set(request.group, topic, partition, attempts.offset, attempts)
+        const below = answeredBelow ?? (request.durable && attempts === undefined ? offset : 0)
+        if (below > 0) this.#attempts.prune(request.group, topic, partition, below)
       }
       const headers = producer === null ? this.#attempts.headers(request.group, topic, partition) : undefined
       const record = { key: offsetKey(request.group, topic, partition), value: offsetValue(stored), timestampMs: nowMs }

@@ -97,7 +97,7 @@ export class DeadMoves {
   async #move(entry: ShareEntry, work: DeadWork): Promise<void> {
     const topic = this.#deps.topicById(entry.id.topicId)
     // Without its topic there is no record, and a topic that keeps none lets its records go.
-    if (topic === undefined || this.#deps.letters.deathOf(topic.name, entry.id.group) !== 'kept') return
+    if (topic === undefined || this.#deps.letters.deathOf({ topic: topic.name }, entry.id.group) !== 'kept') return
     let offset = work.first
     while (offset <= work.last && !entry.isGone) offset = await this.#moveChunk(entry, topic.name, offset, work)
   }
@@ -123,7 +123,7 @@ export class DeadMoves {
     }
     try {
       const letters = read.records
-        .filter((record) => record.offset <= work.last)
+        .filter((record) => record.offset <= work.last && this.#deps.letters.deathOf(record, group) === 'kept')
         .map((record): DeadLetter => ({ ...record, group, attempts: work.deliveries, reason: reasonOf(work) }))
       await this.#deps.letters.move(letters, { mayRepeat: work.mayRepeat })
       return Math.max(read.nextOffset, offset + 1)

@@ -118,7 +118,7 @@ export class ShareService implements Resource {
       ...settings,
       maxDeliveries: retryDelaysMs.length > 0 ? retryDelaysMs.length + 1 : settings.maxDeliveries,
       retryDelaysMs,
-      keepsDeadLetters: topic !== undefined && this.#deps.letters.deathOf(topic, group) === 'kept',
+      keepsDeadLetters: topic !== undefined && this.#deps.letters.deathOf({ topic }, group) === 'kept',
     }
   }
 

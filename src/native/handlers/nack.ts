@@ -17,8 +17,10 @@ export const nack: Handler<'NACK'> = {
     openTopic(call, topic)
     call.broker.offsets.bounds(call.context, topic, partition)
     const nacked = await consumer.nack(topic, partition, Number(offset), reason)
-    const deadLettered = nacked.kind === 'moved' ? 1 : 0
-    const answer = { deadLettered, attempts: Math.min(MAX_ATTEMPTS, nacked.attempts), dlqTopic: nacked.topic }
+    // Version 1 knows of dead letters only: what waits in a retry topic comes again.
+    const isDead = nacked.kind === 'moved'
+    const attempts = Math.min(MAX_ATTEMPTS, nacked.attempts)
+    const answer = { deadLettered: isDead ? 1 : 0, attempts, dlqTopic: isDead ? nacked.topic : '' }
     return new AndThen(reply(call, 'NACK_ACK', answer), () => nacked.settle())
   },
 }

@@ -1,4 +1,3 @@
-import type { RecordStream } from '../../broker/ports.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { toWire } from '../../wire/errors.ts'
@@ -27,6 +26,9 @@ export const stream: Handler<'STREAM'> = {
     }
     const membership = () => session.membership
     const { group } = message
+    if (session.membership !== null && session.membership.group !== group) {
+      throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${session.membership.group}"` })
+    }
     const maxPartBytes = largestRecord(call)
     const source =
       session.stream ??
@@ -35,7 +37,11 @@ export const stream: Handler<'STREAM'> = {
     if (consumer.group !== group || consumer.isolation !== isolation) {
       throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads as group "${consumer.group}" with ${consumer.isolation}` })
     }
-    for (const each of message.topics) await addTopic(call, source.stream, each, isolation)
+    // All of them or none: what cannot be begun is told before anything is.
+    const begins: (readonly [topic: string, partition: number, offset: number])[] = []
+    for (const each of message.topics) begins.push(...(await beginsOf(call, each, isolation)))
+    for (const { topic } of message.topics) consumer.addTopic(topic)
+    for (const [topic, partition, offset] of begins) consumer.begin(topic, partition, offset)
     await consumer.prepare()
     source.credit(message.records, message.bytes)
     const known = session.push
@@ -48,21 +54,20 @@ export const stream: Handler<'STREAM'> = {
   },
 }
 
-async function addTopic(
+/** Where a topic begins other than at the group's offsets. */
+async function beginsOf(
   call: Call,
-  { consumer }: RecordStream,
   { topic, start, value, positions }: Message<'STREAM'>['topics'][number],
   isolation: IsolationLevel,
-): Promise<void> {
+): Promise<(readonly [topic: string, partition: number, offset: number])[]> {
   const { partitions } = openTopic(call, topic)
   const given = new Map(positions.map(({ partition, offset }) => [partition, offset]))
   for (const partition of given.keys()) call.broker.offsets.bounds(call.context, topic, partition)
-  const begins: [partition: number, offset: number][] = [...given]
+  const begins: [topic: string, partition: number, offset: number][] = [...given].map(([partition, offset]) => [topic, partition, offset])
   for (let partition = 0; start !== START_COMMITTED && partition < partitions.length; partition++) {
-    if (!given.has(partition)) begins.push([partition, await startOf(call, topic, { partition, start, value }, isolation)])
+    if (!given.has(partition)) begins.push([topic, partition, await startOf(call, topic, { partition, start, value }, isolation)])
   }
-  consumer.addTopic(topic)
-  for (const [partition, offset] of begins) consumer.begin(topic, partition, offset)
+  return begins
 }
 
 /** CREDIT (extension): so many records and bytes more may be pushed. Has no answer. */

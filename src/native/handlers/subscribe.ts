@@ -9,6 +9,8 @@ import { consumerFor } from './fetch.ts'
 
 /** Records of one round. */
 const MAX_ROUND_RECORDS = 256
+/** What a client that is pushed to may have taken and not looked at: 16 MiB or 16,384 records. */
+const ROUNDS_BEHIND = 64
 
 /**
  * SUBSCRIBE: from now on records of the topic are pushed, each in a frame of its own with the zero id. The positions after a round are stored
@@ -47,7 +49,7 @@ class ConsumerSource implements PushSource {
     }
     try {
       const frames = round.records.map((record) => encodeFrame('RECORD', ZERO_CORRELATION, record, wireRecordBytes(record)))
-      return { frames, isMore: true, taken: () => round.commit(), release: () => round.release() }
+      return { frames, isMore: true, taken: () => round.commit(ROUNDS_BEHIND), release: () => round.release() }
     } catch (error) {
       round.release()
       throw error

@@ -315,7 +315,7 @@ describe('records: consumer (docs/PROTOCOL.md)', () => {
     log.openTransactionAt = 6
     const committed = await consuming(fake, { isolation: 'read_committed' })
     assert.deepEqual(values(await committed.poll(10, 1000)), ['committed', 'later'])
-    assert.equal(committed.position('orders', 0), 6)
+    assert.equal(committed.position('orders', 0)?.offset, 6)
     const all = await consuming(fake)
     assert.deepEqual(values(await all.poll(10, 1000)), ['aborted', 'committed', 'later', 'open'])
   })
@@ -326,7 +326,7 @@ describe('records: consumer (docs/PROTOCOL.md)', () => {
     const consumer = await consuming(fake, { maxPartBytes: 50 })
     assert.deepEqual(values(await consumer.poll(10, 1000)), ['a'])
     await assert.rejects(consumer.poll(10, 1000), (error) => (error as MoonMQError).code === 'VALUE_TOO_LARGE_FOR_CLIENT')
-    assert.equal(consumer.position('orders', 0), 1)
+    assert.equal(consumer.position('orders', 0)?.offset, 1)
     consumer.begin('orders', 0, 2)
     assert.deepEqual(values(await consumer.poll(10, 1000)), ['b'])
   })
@@ -343,7 +343,7 @@ describe('records: consumer (docs/PROTOCOL.md)', () => {
     consumer.begin('orders', 0, 0)
     gate.resolve()
     assert.deepEqual(values(await polling), [], 'what was read before it is not handed on after it')
-    assert.equal(consumer.position('orders', 0), 0)
+    assert.equal(consumer.position('orders', 0)?.offset, 0)
     assert.deepEqual(values(await consumer.poll(10, 1000)), ['a', 'b'])
   })
 

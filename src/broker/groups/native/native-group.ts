@@ -1,6 +1,7 @@
 import { MoonMQError } from '../../../core/errors.ts'
 import type { Uuid } from '../../../core/uuid.ts'
 import type { MetadataImage } from '../../../metadata/types.ts'
+import { sourceOf } from '../../consume/tiers.ts'
 import type { CooperativeMember, GrantedPartitions, NamedAssignment } from '../../ports.ts'
 import { type Assignment, NO_ASSIGNMENT, sameAssignment, sameHolding } from '../consumer/assignment.ts'
 import { ASSIGNORS } from '../consumer/assignors.ts'
@@ -281,17 +282,24 @@ export class NativeGroup implements GroupMachine {
 
   /**
    * A connection outside of the group that speaks the native protocol may commit, as version 1 has it; a member only by the epoch at which
-   * it joined, and a cooperative one only for what it holds.
+   * it joined, and only for what it reads: a cooperative one for what it holds, another for what is granted to it or is in a round of its own.
    */
   refuseCommit({ memberId, epoch, offsets, isNative }: CommitClaim): MoonMQError | null {
     if (memberId === '' && (isNative === true || this.#members.size === 0)) return null
     const member = this.#members.get(memberId)
     if (member === undefined) return new MoonMQError('GROUP_MEMBER_UNKNOWN', { group: this.group, member: memberId })
     if (member.joinEpoch !== epoch) return new MoonMQError('ILLEGAL_GENERATION', { group: this.group, generation: epoch })
-    if (member.cooperative === null) return null
-    const { topics } = this.#image()
-    const isLost = offsets.some(({ topic, partition }) => member.held.get(topics.get(topic)?.id ?? '')?.has(partition) !== true)
+    const has = [member.cooperative === null ? member.grants : member.held]
+    if (member.cooperative === null) for (const round of this.#rounds) if (round.memberId === memberId) has.push(round.grants)
+    const isLost = offsets.some(({ topic, partition }) => !this.#isAmong(has, topic, partition))
     return isLost ? new MoonMQError('ILLEGAL_GENERATION', { group: this.group, generation: epoch }) : null
+  }
+
+  /** Who reads a partition reads its tiers. */
+  #isAmong(grants: readonly Grants[], topic: string, partition: number): boolean {
+    const { topics } = this.#image()
+    const ids = [topics.get(topic)?.id, topics.get(sourceOf(topic))?.id]
+    return grants.some((each) => ids.some((id) => id !== undefined && each.get(id)?.has(partition) === true))
   }
 
   subscribedTopics(): ReadonlySet<string> {
