@@ -35,15 +35,18 @@ export interface History {
   readonly final: ReadonlyMap<string, readonly { readonly offset: number; readonly value: string }[]>
 }
 
-export type AnomalyKind =
-  | 'lost write'
-  | 'duplicate'
-  | 'aborted read'
-  | 'precommitted read'
-  | 'inconsistent offsets'
-  | 'nonmonotonic poll'
-  | 'torn transaction'
-  | 'phantom'
+export const ANOMALIES = [
+  'lost write',
+  'duplicate',
+  'aborted read',
+  'precommitted read',
+  'inconsistent offsets',
+  'nonmonotonic poll',
+  'torn transaction',
+  'phantom',
+] as const
+
+export type AnomalyKind = (typeof ANOMALIES)[number]
 
 export interface Anomaly {
   readonly kind: AnomalyKind
@@ -65,10 +68,21 @@ function seenIn({ final }: History): Set<string> {
   return new Set([...final].flatMap(([partition, records]) => records.map(({ value }) => `${partition} ${value}`)))
 }
 
-/** Every write of a committed transaction is there at the end, and of one whose end is not known all or none. */
+/** Every write of a committed transaction is there at the end, and of one whose end is not known all or none, and what somebody has read of it. */
 function lostAndTorn(history: History): Anomaly[] {
   const seen = seenIn(history)
   const found: Anomaly[] = []
+  const ended = new Set<string>()
+  for (const { outcome, writes } of history.txns) {
+    if (outcome !== 'unknown') for (const { partition, value } of writes) ended.add(`${partition} ${value}`)
+  }
+  for (const { consumer, partition, records } of history.polls) {
+    for (const { offset, value } of records) {
+      const name = `${partition} ${value}`
+      if (seen.has(name) || ended.has(name)) continue
+      found.push({ kind: 'lost write', text: `${consumer} read ${value} at ${offset} of ${partition}, where it is no more` })
+    }
+  }
   for (const { id, outcome, writes } of history.txns) {
     const missing = writes.filter(({ partition, value }) => !seen.has(`${partition} ${value}`))
     if (outcome === 'committed') {
