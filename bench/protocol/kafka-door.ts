@@ -14,6 +14,8 @@ import { readResponse, requestFrame } from '../../test/support/kafka-frames.ts'
 
 const OUTCOME: ProduceOutcome = { error: null, baseOffset: 1, logAppendTimeMs: -1, logStartOffset: 0 }
 const RECORDS = [Buffer.alloc(100_000)]
+/** Turns after which a request that waits has looked at everything. */
+const PRODUCED_AT = 30
 
 /** Answers at once; Fetch always has 100 KB. */
 const broker = {
@@ -107,43 +109,50 @@ await measure('Fetch 11, 1 partition', requestFrame('Fetch', 11, fetchBody(1)), 
 await measure('Fetch 12, 1 partition', requestFrame('Fetch', 12, fetchBody(1)), 200_000)
 await measure('Fetch 11, 48 partitions', requestFrame('Fetch', 11, fetchBody(48)), 20_000)
 
-/** A thousand partitions, one of which has a record of 100 bytes, through the broker's own fetch: every partition named, or in a session. */
-async function measureSessions(): Promise<void> {
-  const { broker: real } = await fakeBroker()
-  await createTopic(real, 'bench', 1000)
-  await produceOne(real, 'bench', 500, batchOf(1, { valueBytes: 100 }))
+/** One partition of many has records of 100 bytes, through the broker's own fetch. `waits`: there is nothing yet, and then it comes. */
+async function measureFetch(partitions: number, { isSession, waits }: { isSession: boolean; waits: boolean }): Promise<void> {
+  const { broker: real, clock } = await fakeBroker()
+  await createTopic(real, 'bench', partitions)
+  const produce = () => produceOne(real, 'bench', 500, batchOf(1, { valueBytes: 100 }))
+  await produce()
   const served = new KafkaDoor({ broker: real, ...deps }, DEFAULT_KAFKA_DOOR)
-  for (const [what, isSession] of [
-    ['every partition named', false],
-    ['in a session', true],
-  ] as const) {
-    let answer: readonly Buffer[] = []
-    const sink = new Sink()
-    sink.send = (parts, sent) => {
-      answer = parts
-      sent?.()
-    }
-    served.accept(sink, Buffer.alloc(0), { id: 1, listener: 'bench', advertised: null, loggedIn() {} })
-    const ask = async (frame: Buffer) => {
-      answer = []
-      sink.handlers?.data(frame)
-      while (answer.length === 0) await new Promise((resolve) => setImmediate(resolve))
-    }
-    const all = { ...fetchBody(1000), maxWaitMs: 0 }
-    await ask(requestFrame('Fetch', 12, { ...all, sessionEpoch: isSession ? 0 : -1 }))
-    const { sessionId } = readResponse('Fetch', 12, Buffer.concat(answer).subarray(4)).body
-    const count = 300
-    const frames = Array.from({ length: count }, (_, i) =>
-      requestFrame('Fetch', 12, isSession ? { ...all, topics: [], sessionId, sessionEpoch: i + 1 } : { ...all, sessionEpoch: -1 }),
-    )
-    const began = process.cpuUsage()
-    for (const frame of frames) await ask(frame)
-    const used = process.cpuUsage(began)
-    const bytes = answer.reduce((sum, part) => sum + part.length, 0)
-    const us = ((used.user + used.system) / count).toFixed(0).padStart(6)
-    console.log(`Fetch 12, 1,000 partitions, ${what.padEnd(22)} ${us} us of processor time a request, ${bytes} bytes an answer`)
-    sink.handlers?.closed(null)
+  let answer: readonly Buffer[] = []
+  const sink = new Sink()
+  sink.send = (parts, sent) => {
+    answer = parts
+    sent?.()
   }
+  served.accept(sink, Buffer.alloc(0), { id: 1, listener: 'bench', advertised: null, loggedIn() {} })
+  const ask = async (frame: Buffer) => {
+    answer = []
+    sink.handlers?.data(frame)
+    for (let turn = 0; answer.length === 0; turn++) {
+      await clock.advance(0)
+      if (turn === PRODUCED_AT && waits) await produce()
+    }
+  }
+  const all = { ...fetchBody(partitions), maxWaitMs: 0 }
+  await ask(requestFrame('Fetch', 12, { ...all, sessionEpoch: isSession ? 0 : -1 }))
+  const { sessionId } = readResponse('Fetch', 12, Buffer.concat(answer).subarray(4)).body
+  const count = 600_000 / partitions
+  const frames = Array.from({ length: count }, (_, i) => {
+    if (!isSession) return requestFrame('Fetch', 12, { ...all, sessionEpoch: -1 })
+    const next = { partition: 500, fetchOffset: i + 1, partitionMaxBytes: 1_000_000 }
+    const topics = waits ? [{ topic: 'bench', partitions: [next] }] : []
+    return requestFrame('Fetch', 12, { ...all, maxWaitMs: waits ? 500 : 0, topics, sessionId, sessionEpoch: i + 1 })
+  })
+  const began = process.cpuUsage()
+  for (const frame of frames) await ask(frame)
+  const used = process.cpuUsage(began)
+  const bytes = answer.reduce((sum, part) => sum + part.length, 0)
+  const us = ((used.user + used.system) / count).toFixed(0).padStart(6)
+  const what = waits ? 'in a session, waits' : isSession ? 'in a session' : 'every one named'
+  console.log(`Fetch 12, ${partitions} partitions, ${what.padEnd(20)} ${us} us of processor time a request, ${bytes} bytes an answer`)
+  sink.handlers?.closed(null)
 }
 
-await measureSessions()
+for (const partitions of [1000, 10_000]) {
+  await measureFetch(partitions, { isSession: false, waits: false })
+  await measureFetch(partitions, { isSession: true, waits: false })
+  await measureFetch(partitions, { isSession: true, waits: true })
+}
