@@ -27,3 +27,12 @@ export async function inTurns<T, R>(
   }
   return results
 }
+
+/** Runs work that pauses by itself, and gives way to other work at every pause. Rejects with what it throws. */
+export async function inSteps<T>(clock: Clock, work: Generator<undefined, T, undefined>): Promise<T> {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+    await new Promise<void>((resolve) => clock.defer(resolve))
+  }
+}

@@ -1,6 +1,7 @@
 import type { RequestContext } from '../broker/context.ts'
 import type { Timer } from '../core/clock.ts'
 import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
+import { inSteps } from '../core/in-turns.ts'
 import { KIB } from '../core/limits.ts'
 import type { LogGate } from '../core/log-gate.ts'
 import type { LogFields } from '../core/logger.ts'
@@ -45,6 +46,8 @@ export interface ConnectionDeps extends RunnerDeps {
 const LINGER_MS = 5_000
 /** Answers of one turn are sent together, unless they reach this much. */
 const FLUSH_BYTES = 256 * KIB
+/** Larger requests than these are read in steps, but for Produce, whose bytes are records. */
+const LARGE_FRAME_BYTES = 16 * KIB
 
 /**
  * One Kafka connection. Its requests run strictly one after another (DESIGN section 4); only Produce lets the next one start while
@@ -189,6 +192,12 @@ export class KafkaConnection implements NetHandlers {
       this.#held = frame
       return
     }
+    if (frame.length > LARGE_FRAME_BYTES && !isProduce(frame)) {
+      this.#busy = true
+      // Owned: it never rejects.
+      void this.#beginInSteps(frame)
+      return
+    }
     let request: ReturnType<Dispatch['decode']>
     try {
       request = this.#deps.dispatch.decode(frame)
@@ -197,6 +206,24 @@ export class KafkaConnection implements NetHandlers {
       else this.#refuseStream(asMoonMQError(error))
       return
     }
+    this.#take(request, frame)
+  }
+
+  /** A request that may name so much that reading it in one go would hold everybody up. */
+  async #beginInSteps(frame: Buffer): Promise<void> {
+    const { clock, dispatch } = this.#deps
+    try {
+      const request = await inSteps(clock, dispatch.decodeInSteps(frame))
+      this.#busy = false
+      if (this.#ending === null && !this.#closed) this.#take(request, frame)
+    } catch (error) {
+      this.#busy = false
+      if (this.#ending === null && !this.#closed) this.#refuseStream(asMoonMQError(error))
+    }
+    this.#resume()
+  }
+
+  #take(request: ReturnType<Dispatch['decode']>, frame: Buffer): void {
     const reply = this.#replies.begin(frame.length, this.#lastActivityMs)
     if (request.route === null) {
       this.#replies.ready(reply, this.#deps.dispatch.encodeDowngrade(request.correlationId))

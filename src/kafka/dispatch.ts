@@ -1,6 +1,7 @@
 import { MoonMQError } from '../core/errors.ts'
 import { ByteReader } from '../core/reader.ts'
 import { ByteWriter } from '../core/writer.ts'
+import type { Steps } from '../schema/compile.ts'
 import { skipTags } from '../schema/primitives.ts'
 import { type MessageCodec, messageCodec } from './codec.ts'
 import type { AnyApi, ApiRange } from './handler.ts'
@@ -57,6 +58,19 @@ export class Dispatch {
    */
   decode(frame: Buffer): DecodedRequest | Downgrade {
     const reader = new ByteReader(frame)
+    const head = this.#head(reader)
+    // What stands behind the body is left alone, as Kafka does: librdkafka 2.16 sends three bytes too many with Metadata 13 for all topics.
+    return head.route === null ? head : { ...head, body: head.route.codec.decodeRequest(reader) }
+  }
+
+  /** The same in steps, for a frame that may name very many things. */
+  *decodeInSteps(frame: Buffer): Steps<DecodedRequest | Downgrade> {
+    const reader = new ByteReader(frame)
+    const head = this.#head(reader)
+    return head.route === null ? head : { ...head, body: yield* head.route.codec.decodeRequestInSteps(reader) }
+  }
+
+  #head(reader: ByteReader): Omit<DecodedRequest, 'body'> | Downgrade {
     const key = reader.int16()
     const version = reader.int16()
     const correlationId = reader.int32()
@@ -64,22 +78,21 @@ export class Dispatch {
     if (route === null) return { route, correlationId }
     const clientId = readClientId(reader)
     if (route.codec.flexibleRequestHeader) skipTags(reader)
-    // What stands behind the body is left alone, as Kafka does: librdkafka 2.16 sends three bytes too many with Metadata 13 for all topics.
-    const body = route.codec.decodeRequest(reader)
-    return { route, correlationId, clientId, body }
+    return { route, correlationId, clientId }
   }
 
   /** The frame of an answer, its length in front. */
   encode(route: Route, correlationId: number, response: unknown): Buffer[] {
-    const writer = new ByteWriter()
-    writer.int32(0)
-    writer.int32(correlationId)
-    if (route.codec.flexibleResponseHeader) writer.uvarint(0)
+    const writer = answerWriter(route, correlationId)
     route.codec.encodeResponse(writer, response)
-    const size = writer.length - 4
-    const parts = writer.finish()
-    ;(parts[0] as Buffer).writeInt32BE(size, 0)
-    return parts
+    return framed(writer)
+  }
+
+  /** The same in steps, for an answer that names very many things. */
+  *encodeInSteps(route: Route, correlationId: number, response: unknown): Steps<Buffer[]> {
+    const writer = answerWriter(route, correlationId)
+    yield* route.codec.encodeResponseInSteps(writer, response)
+    return framed(writer)
   }
 
   /** The answer to ApiVersions in an unknown version: error 35 and the whole offer, laid out as version 0 with header 0. */
@@ -111,6 +124,21 @@ export class Dispatch {
     this.#routes.set(key * 65536 + version, route)
     return route
   }
+}
+
+function answerWriter(route: Route, correlationId: number): ByteWriter {
+  const writer = new ByteWriter()
+  writer.int32(0)
+  writer.int32(correlationId)
+  if (route.codec.flexibleResponseHeader) writer.uvarint(0)
+  return writer
+}
+
+function framed(writer: ByteWriter): Buffer[] {
+  const size = writer.length - 4
+  const parts = writer.finish()
+  ;(parts[0] as Buffer).writeInt32BE(size, 0)
+  return parts
 }
 
 /** Nullable string with an int16 length in every header version. */

@@ -2,6 +2,7 @@ import type { RequestContext } from '../broker/context.ts'
 import type { BrokerPorts } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import { asMoonMQError } from '../core/errors.ts'
+import { inSteps } from '../core/in-turns.ts'
 import type { LogFields, Logger } from '../core/logger.ts'
 import type { NetAddress } from '../io/net.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
@@ -66,61 +67,78 @@ export class RequestRunner {
     try {
       const answer = api.handle(call, request.body)
       if (answer instanceof Promise) return this.#await(answer, call, request, reply)
-      this.#answered(answer, call, request, reply)
+      return this.#answered(answer, call, request, reply)
     } catch (error) {
-      this.#failed(error, call, request, reply)
+      return this.#failed(error, call, request, reply)
+    }
+  }
+
+  async #await(answer: Promise<Answer<unknown>>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): Promise<void> {
+    let given: Answer<unknown>
+    try {
+      given = await answer
+    } catch (error) {
+      await this.#failed(error, call, request, reply)
+      return
+    }
+    await this.#answered(given, call, request, reply)
+  }
+
+  /** Null when the next request may start, as `run` says. */
+  #answered(answer: Answer<unknown>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): Promise<void> | null {
+    if (answer === NO_ANSWER) {
+      this.#host.ready(reply, [])
+      return null
+    }
+    if (!(answer instanceof Later)) return this.#encode(answer, request, reply)
+    answer.response.then(
+      (response) => this.#resumeAfter(this.#encode(response, request, reply)),
+      (error: unknown) => this.#resumeAfter(this.#failed(error, call, request, reply)),
+    )
+    return null
+  }
+
+  #resumeAfter(encoding: Promise<void> | null): void {
+    if (encoding === null) this.#host.resume()
+    // It never rejects.
+    else void encoding.then(() => this.#host.resume())
+  }
+
+  /** Never throws or rejects: an answer that cannot be written is a fault of ours, and the client is not left waiting for it. */
+  #encode(response: unknown, request: DecodedRequest, reply: OpenReply): Promise<void> | null {
+    if (namesMany(response)) return this.#encodeInSteps(response, request, reply)
+    try {
+      this.#ready(this.#deps.dispatch.encode(request.route, request.correlationId, response), request, reply)
+    } catch (error) {
+      this.#notWritten(error, request, reply)
     }
     return null
   }
 
-  async #await(answer: Promise<Answer<unknown>>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): Promise<void> {
+  async #encodeInSteps(response: unknown, request: DecodedRequest, reply: OpenReply): Promise<void> {
+    const { clock, dispatch } = this.#deps
     try {
-      this.#answered(await answer, call, request, reply)
+      const encoded = await inSteps(clock, dispatch.encodeInSteps(request.route, request.correlationId, response))
+      this.#ready(encoded, request, reply)
     } catch (error) {
-      this.#failed(error, call, request, reply)
+      this.#notWritten(error, request, reply)
     }
   }
 
-  #answered(answer: Answer<unknown>, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
-    if (answer === NO_ANSWER) {
-      this.#host.ready(reply, [])
-      return
-    }
-    if (!(answer instanceof Later)) {
-      this.#encode(answer, request, reply)
-      return
-    }
-    answer.response.then(
-      (response) => {
-        this.#encode(response, request, reply)
-        this.#host.resume()
-      },
-      (error: unknown) => {
-        this.#failed(error, call, request, reply)
-        this.#host.resume()
-      },
-    )
-  }
-
-  /** Never throws: an answer that cannot be written is a fault of ours, and the client is not left waiting for it. */
-  #encode(response: unknown, request: DecodedRequest, reply: OpenReply): void {
-    const { clock, dispatch, instruments, log } = this.#deps
-    const { api, version } = request.route
-    let parts: readonly Buffer[]
-    try {
-      parts = dispatch.encode(request.route, request.correlationId, response)
-    } catch (error) {
-      const fields = { ...this.#host.fields(), version, stack: stack(error) }
-      log.error('kafka.answer_failed', `the ${api.name} answer cannot be written: ${message(error)}`, fields)
-      this.#host.ready(reply, [])
-      this.#host.lose('answer_failed')
-      return
-    }
+  #ready(parts: readonly Buffer[], { route }: DecodedRequest, reply: OpenReply): void {
+    const { clock, instruments } = this.#deps
     this.#host.ready(reply, parts)
-    instruments.answered(api.name, clock.monotonicMs() - reply.startedMs)
+    instruments.answered(route.api.name, clock.monotonicMs() - reply.startedMs)
   }
 
-  #failed(cause: unknown, call: KafkaCall, request: DecodedRequest, reply: OpenReply): void {
+  #notWritten(error: unknown, { route }: DecodedRequest, reply: OpenReply): void {
+    const fields = { ...this.#host.fields(), version: route.version, stack: stack(error) }
+    this.#deps.log.error('kafka.answer_failed', `the ${route.api.name} answer cannot be written: ${message(error)}`, fields)
+    this.#host.ready(reply, [])
+    this.#host.lose('answer_failed')
+  }
+
+  #failed(cause: unknown, call: KafkaCall, request: DecodedRequest, reply: OpenReply): Promise<void> | null {
     const { log } = this.#deps
     const error = asMoonMQError(cause)
     const { api, version } = request.route
@@ -135,14 +153,37 @@ export class RequestRunner {
       log.error('kafka.request_failed', `${api.name} has no answer to its failure: ${message(second)}`, this.#host.fields())
       response = null
     }
-    if (response !== null) {
-      this.#encode(response, request, reply)
-      return
-    }
+    if (response !== null) return this.#encode(response, request, reply)
     log.debug('kafka.request_refused', `connection closed after ${api.name}: ${error.message}`, this.#host.fields())
     this.#host.ready(reply, [])
     this.#host.lose('request_refused')
+    return null
   }
+}
+
+/** Array elements of an answer, in its first levels, from which on it is written in steps. */
+const MANY_ELEMENTS = 2048
+/** Deep enough for groups, their topics and those topics' partitions. */
+const LEVELS = 3
+
+function namesMany(answer: unknown): boolean {
+  return countElements(answer as Readonly<Record<string, unknown>>, LEVELS, MANY_ELEMENTS) >= MANY_ELEMENTS
+}
+
+/** Stops where there are as many as `enough`. */
+function countElements(value: Readonly<Record<string, unknown>>, levels: number, enough: number): number {
+  let count = 0
+  for (const name in value) {
+    const field = value[name]
+    if (!Array.isArray(field) || field.length === 0) continue
+    count += field.length
+    if (levels === 1 || typeof field[0] !== 'object' || Buffer.isBuffer(field[0])) continue
+    for (const each of field) {
+      if (count >= enough) return count
+      count += countElements(each, levels - 1, enough - count)
+    }
+  }
+  return count
 }
 
 function message(error: unknown): string {

@@ -36,16 +36,25 @@ export interface Codec<T> {
   decode(reader: ByteReader): T
   /** Throws INTERNAL when the value cannot be said in this version. */
   encode(writer: ByteWriter, value: Input<T>): void
+  /** The same in steps of so many array elements, between which others may have their turn. */
+  decodeInSteps(reader: ByteReader): Steps<T>
+  encodeInSteps(writer: ByteWriter, value: Input<T>): Steps<void>
 }
+
+export type Steps<T> = Generator<undefined, T, undefined>
 
 type Fields = Readonly<Record<string, unknown>>
 type Read = (reader: MessageReader) => unknown
 type Write = (writer: ByteWriter, value: unknown) => void
+type ReadSteps = (reader: MessageReader, pace: Pace) => Steps<unknown>
+type WriteSteps = (writer: ByteWriter, value: unknown, pace: Pace) => Steps<void>
 
 /** One type at one version. `minBytes` is the least that a value takes on the wire. */
 interface Shape {
   readonly read: Read
   readonly write: Write
+  /** Of what may hold many elements. */
+  readonly steps?: { readonly read: ReadSteps; readonly write: WriteSteps }
   readonly minBytes: number
   readonly defaultValue: unknown
   readonly isDefault: (value: unknown) => boolean
@@ -60,6 +69,20 @@ const NO_BYTES = Buffer.alloc(0)
 const NO_ELEMENTS: readonly never[] = Object.freeze([])
 /** Structs inside structs; Kafka's deepest message has 5. */
 const MAX_DEPTH = 16
+/** Array elements of a message that are made or written before others get their turn. */
+const ELEMENTS_PER_STEP = 512
+
+/** Counts elements over all arrays of one message. */
+class Pace {
+  #count = 0
+
+  /** Called for each element: whether a step ends with it. */
+  isOver(): boolean {
+    if (++this.#count < ELEMENTS_PER_STEP) return false
+    this.#count = 0
+    return true
+  }
+}
 
 export function compileBody<T>(name: string, body: BodyData, version: number): Codec<T> {
   const struct = compileStruct(body.fields, { version, flexible: isFlexible(body.flexibleFrom, version) }, name, 0)
@@ -72,6 +95,17 @@ export function compileBody<T>(name: string, body: BodyData, version: number): C
     },
     encode(writer, value) {
       struct.write(writer, value)
+    },
+    *decodeInSteps(reader) {
+      if (struct.steps === undefined) return this.decode(reader)
+      const inner = new MessageReader(reader.bytes, reader.position, reader.end)
+      const value = yield* struct.steps.read(inner, new Pace())
+      reader.position = inner.position
+      return value as T
+    },
+    *encodeInSteps(writer, value) {
+      if (struct.steps === undefined) struct.write(writer, value)
+      else yield* struct.steps.write(writer, value, new Pace())
     },
   }
 }
@@ -110,6 +144,7 @@ function compileStruct(fields: readonly FieldData[], context: Context, path: str
   return {
     read: structReader(inline, tagged, template, context.flexible, path),
     write: structWriter(inline, tagged, absent, context, path),
+    ...(inline.some(({ shape }) => shape.steps !== undefined) ? { steps: structSteps(inline, tagged, absent, template, context, path) } : {}),
     minBytes: inline.reduce((sum, member) => sum + member.shape.minBytes, context.flexible ? 1 : 0),
     defaultValue: Object.freeze({ ...template }),
     isDefault: (value) => all.every(({ name, shape }) => (value as Fields)[name] === undefined || shape.isDefault((value as Fields)[name])),
@@ -126,6 +161,45 @@ function structReader(inline: Member[], tagged: Member[], template: Fields, flex
     for (let i = 0; i < count; i++) value[names[i] as string] = (reads[i] as Read)(reader)
     if (flexible) readTags(reader, byTag, value, path)
     return value
+  }
+}
+
+/** What `structReader` and `structWriter` do, field by field in steps. */
+function structSteps(
+  inline: Member[],
+  tagged: Member[],
+  absent: Member[],
+  template: Fields,
+  context: Context,
+  path: string,
+): NonNullable<Shape['steps']> {
+  const byTag = new Map(tagged.map((member) => [member.tag, member]))
+  return {
+    *read(reader, pace) {
+      const value: Record<string, unknown> = { ...template }
+      for (const { name, shape } of inline) {
+        value[name] = shape.steps === undefined ? shape.read(reader) : yield* shape.steps.read(reader, pace)
+      }
+      if (context.flexible) readTags(reader, byTag, value, path)
+      return value
+    },
+    *write(writer, input, pace) {
+      const value = input as Fields
+      refuseAbsent(absent, value, context, path)
+      for (const { name, shape } of inline) {
+        const field = value[name] === undefined ? shape.defaultValue : value[name]
+        if (shape.steps === undefined) shape.write(writer, field)
+        else yield* shape.steps.write(writer, field, pace)
+      }
+      if (context.flexible) writeTags(writer, tagged, value)
+    },
+  }
+}
+
+function refuseAbsent(absent: readonly Member[], value: Fields, context: Context, path: string): void {
+  for (const { name, shape } of absent) {
+    const field = value[name]
+    if (field !== undefined && !shape.isDefault(field)) throw cannotSay(`${path}.${name}`, context.version, 'cannot be said')
   }
 }
 
@@ -153,10 +227,7 @@ function readTags(reader: MessageReader, byTag: ReadonlyMap<number, Member>, val
 function structWriter(inline: Member[], tagged: Member[], absent: Member[], context: Context, path: string): Write {
   return (writer, input) => {
     const value = input as Fields
-    for (const { name, shape } of absent) {
-      const field = value[name]
-      if (field !== undefined && !shape.isDefault(field)) throw cannotSay(`${path}.${name}`, context.version, 'cannot be said')
-    }
+    refuseAbsent(absent, value, context, path)
     for (const { name, shape } of inline) {
       const field = value[name]
       shape.write(writer, field === undefined ? shape.defaultValue : field)
@@ -207,30 +278,60 @@ function arrayShape(element: Shape, field: FieldData, nullable: boolean, context
   const minBytes = Math.max(1, element.minBytes)
   const compact = context.flexible
   const defaultValue = field.default === null ? null : NO_ELEMENTS
+  const readCount = (reader: MessageReader): number => {
+    const count = readLength(reader, compact, false)
+    if (count >= 0) reader.claim(count, minBytes)
+    else if (!nullable) throw bad(`${path} is null`)
+    return count
+  }
+  const writeNull = (writer: ByteWriter): void => {
+    if (!nullable) throw cannotSay(path, context.version, 'cannot be null')
+    writeLength(writer, -1, compact, false)
+  }
   return {
     minBytes: compact ? 1 : 4,
     defaultValue,
     isDefault: (value) => (value === null ? defaultValue === null : defaultValue !== null && (value as readonly unknown[]).length === 0),
     read: (reader) => {
-      const count = readLength(reader, compact, false)
-      if (count < 0) {
-        if (!nullable) throw bad(`${path} is null`)
-        return null
-      }
-      reader.claim(count, minBytes)
+      const count = readCount(reader)
+      if (count < 0) return null
       const values: unknown[] = []
       for (let i = 0; i < count; i++) values.push(read(reader))
       return values
     },
     write: (writer, value) => {
       if (value === null) {
-        if (!nullable) throw cannotSay(path, context.version, 'cannot be null')
-        writeLength(writer, -1, compact, false)
+        writeNull(writer)
         return
       }
       const values = value as readonly unknown[]
       writeLength(writer, values.length, compact, false)
       for (const each of values) write(writer, each)
+    },
+    steps: {
+      *read(reader, pace) {
+        const count = readCount(reader)
+        if (count < 0) return null
+        const values: unknown[] = []
+        for (let i = 0; i < count; i++) {
+          values.push(element.steps === undefined ? read(reader) : yield* element.steps.read(reader, pace))
+          if (pace.isOver()) yield
+        }
+        return values
+      },
+      *write(writer, value, pace) {
+        if (value === null) {
+          writeNull(writer)
+          return
+        }
+        const values = value as readonly unknown[]
+        writeLength(writer, values.length, compact, false)
+        for (const each of values) {
+          if (element.steps === undefined) write(writer, each)
+          else yield* element.steps.write(writer, each, pace)
+          if (pace.isOver()) yield
+        }
+      },
     },
   }
 }
@@ -238,26 +339,38 @@ function arrayShape(element: Shape, field: FieldData, nullable: boolean, context
 function structShape(struct: Shape, field: FieldData, nullable: boolean, context: Context, path: string): Shape {
   const defaultValue = field.default === null ? null : struct.defaultValue
   const isDefault = (value: unknown) => (value === null ? defaultValue === null : defaultValue !== null && struct.isDefault(value))
-  if (!nullable) {
-    const write: Write = (writer, value) => {
-      if (value === null) throw cannotSay(path, context.version, 'cannot be null')
-      struct.write(writer, value)
-    }
-    return { ...struct, write, defaultValue, isDefault }
+  const isThere = (reader: MessageReader): boolean => {
+    if (!nullable) return true
+    const present = reader.int8()
+    if (present < -1) throw bad(`${path}: ${present} is neither null nor present`)
+    return present >= 0
   }
+  const saysThere = (writer: ByteWriter, value: unknown): boolean => {
+    if (nullable) writer.int8(value === null ? -1 : 1)
+    else if (value === null) throw cannotSay(path, context.version, 'cannot be null')
+    return value !== null
+  }
+  const { steps } = struct
   return {
-    minBytes: 1,
+    minBytes: nullable ? 1 : struct.minBytes,
     defaultValue,
     isDefault,
-    read: (reader) => {
-      const present = reader.int8()
-      if (present < -1) throw bad(`${path}: ${present} is neither null nor present`)
-      return present < 0 ? null : struct.read(reader)
-    },
+    read: (reader) => (isThere(reader) ? struct.read(reader) : null),
     write: (writer, value) => {
-      writer.int8(value === null ? -1 : 1)
-      if (value !== null) struct.write(writer, value)
+      if (saysThere(writer, value)) struct.write(writer, value)
     },
+    ...(steps === undefined
+      ? {}
+      : {
+          steps: {
+            *read(reader: MessageReader, pace: Pace) {
+              return isThere(reader) ? yield* steps.read(reader, pace) : null
+            },
+            *write(writer: ByteWriter, value: unknown, pace: Pace) {
+              if (saysThere(writer, value)) yield* steps.write(writer, value, pace)
+            },
+          },
+        }),
   }
 }
 

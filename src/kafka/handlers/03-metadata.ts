@@ -26,9 +26,10 @@ export const metadata = api<MetadataRequest, MetadataResponse>({
   async handle(call, request) {
     const operations = request.includeTopicAuthorizedOperations ? TOPIC_OPERATIONS : OPERATIONS_NOT_ASKED
     const topics = await askedTopics(call, request)
+    const answer = (each: Found) => topicAnswer(call, each, operations)
     return {
       ...clusterPart(call, request),
-      topics: topics.map((each) => topicAnswer(call, each, operations)),
+      topics: topics.length > MANY_TOPICS ? await inTurns(call.clock, topics, answer) : topics.map(answer),
     }
   },
   refuse: (error, request, call) => ({

@@ -5,7 +5,7 @@ import { readSchemaFiles } from '../../../scripts/kafka-types.ts'
 import { MoonMQError } from '../../../src/core/errors.ts'
 import { ByteReader } from '../../../src/core/reader.ts'
 import { ByteWriter } from '../../../src/core/writer.ts'
-import { type Codec, compileBody } from '../../../src/schema/compile.ts'
+import { type Codec, compileBody, type Steps } from '../../../src/schema/compile.ts'
 import type { BodyData } from '../../../src/schema/fields.ts'
 import { randomMessage } from '../../support/random-message.ts'
 
@@ -77,6 +77,13 @@ function encode(codec: Codec<Record<string, unknown>>, value: Record<string, unk
   return writer.toBuffer()
 }
 
+function allOf<T>(steps: Steps<T>): T {
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
+}
+
 test('there is a vector for every version of every message', () => {
   const seen = new Set(VECTORS.map(({ name, version }) => `${name} ${version}`))
   for (const [name, { versions }] of BODIES) {
@@ -98,6 +105,21 @@ test("what Kafka's own class wrote is read to its last byte, and written again t
     reader.expectEnd(vector.name)
     assertIncludes(decoded, givenTo(vector), `${vector.name} ${vector.version}`)
     assert.deepEqual(encode(codec, decoded), vector.bytes)
+  }
+})
+
+test('in steps every message is read and written as it is in one go', () => {
+  for (const vector of VECTORS) {
+    const codec = codecOf(vector)
+    const reader = new ByteReader(vector.bytes)
+    const decoded = allOf(codec.decodeInSteps(reader))
+    reader.expectEnd(vector.name)
+    assert.deepEqual(decoded, codec.decode(new ByteReader(vector.bytes)), `${vector.name} ${vector.version}`)
+    const writer = new ByteWriter()
+    allOf(codec.encodeInSteps(writer, decoded))
+    assert.deepEqual(writer.toBuffer(), vector.bytes, `${vector.name} ${vector.version}`)
+    if (vector.bytes.length === 0) continue
+    assert.throws(() => allOf(codec.decodeInSteps(new ByteReader(vector.bytes, 0, vector.bytes.length - 1))), { code: 'BAD_FRAME' })
   }
 })
 

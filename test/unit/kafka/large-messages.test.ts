@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createTopic } from '../../support/fake-broker.ts'
+import { type TestConnection, type TestDoor, testDoor } from '../../support/kafka-door.ts'
+import { readResponse, requestFrame } from '../../support/kafka-frames.ts'
+
+const NAMES = 6000
+/** Of reading and of writing them, and as many of the handler's own. */
+const LEAST_TURNS = 2 * Math.floor(NAMES / 512)
+
+/** Everything that can go on without time does. */
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Sends a frame; how many turns the door took until it answered. Another client is answered in each. */
+async function turnsOf(door: TestDoor, client: TestConnection, frame: Buffer): Promise<{ turns: number; answer: Buffer }> {
+  const other = door.connect()
+  client.push(frame)
+  for (let turns = 0; ; turns++) {
+    await turn()
+    const [answer] = client.frames()
+    if (answer !== undefined) return { turns, answer }
+    await other.call('ApiVersions', 3, { clientSoftwareName: 'other', clientSoftwareVersion: '1' })
+    assert.ok(door.clock.runDeferred(), 'it waits for its next turn')
+  }
+}
+
+describe('kafka requests and answers that name very much', () => {
+  it('are read and written in turns: Metadata of names that are not there', async () => {
+    const door = await testDoor()
+    const client = door.connect()
+    await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+    const topics = Array.from({ length: NAMES }, (_, index) => ({ name: `t${index}` }))
+    const { turns, answer } = await turnsOf(door, client, requestFrame('Metadata', 9, { topics, allowAutoTopicCreation: false }))
+    const { body } = readResponse('Metadata', 9, answer)
+    assert.deepEqual([body.topics.length, body.topics.at(-1)?.name, body.topics.at(-1)?.errorCode], [NAMES, `t${NAMES - 1}`, 3])
+    assert.ok(turns >= LEAST_TURNS, `${turns} turns`)
+  })
+
+  it('are read and written in turns: OffsetFetch of many partitions', async () => {
+    const door = await testDoor()
+    const client = door.connect()
+    await door.broker.loadGroups()
+    await createTopic(door.broker, 't', 2)
+    await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+    const partitionIndexes = Array.from({ length: NAMES }, (_, index) => index)
+    const groups = [{ groupId: 'g', topics: [{ name: 't', partitionIndexes }] }]
+    const { turns, answer } = await turnsOf(door, client, requestFrame('OffsetFetch', 8, { groups }))
+    assert.equal(readResponse('OffsetFetch', 8, answer).body.groups[0]?.topics[0]?.partitions.length, NAMES)
+    assert.ok(turns >= LEAST_TURNS, `${turns} turns`)
+  })
+
+  it('wait for each other, and what cannot be read closes the connection', async () => {
+    const door = await testDoor()
+    const client = door.connect()
+    await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+    const topics = Array.from({ length: NAMES }, (_, index) => ({ name: `t${index}` }))
+    const large = requestFrame('Metadata', 9, { topics, allowAutoTopicCreation: false }, { correlationId: 7 })
+    client.push(Buffer.concat([large, requestFrame('ListGroups', 3, {}, { correlationId: 8 })]))
+    const ids: number[] = []
+    for (let step = 0; step < 1000 && ids.length < 2; step++) {
+      await turn()
+      ids.push(...client.frames().map((frame) => frame.readInt32BE(0)))
+      door.clock.runDeferred()
+    }
+    assert.deepEqual(ids, [7, 8])
+    // The last name's length is more than there is.
+    large[large.length - 12] = 120
+    client.push(large)
+    for (let step = 0; step < 1000 && !client.socket.ended; step++) {
+      await turn()
+      door.clock.runDeferred()
+    }
+    assert.deepEqual([client.socket.ended, client.frames().length], [true, 0])
+  })
+
+  it('are dropped when the connection goes meanwhile', async () => {
+    const door = await testDoor()
+    const client = door.connect()
+    await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+    const topics = Array.from({ length: NAMES }, (_, index) => ({ name: `t${index}` }))
+    client.push(requestFrame('CreateTopics', 5, { topics: topics.map(({ name }) => ({ name, numPartitions: 1, replicationFactor: 1 })), timeoutMs: 1000 }))
+    client.socket.close()
+    for (let step = 0; step < 100; step++) {
+      await turn()
+      door.clock.runDeferred()
+    }
+    assert.equal(door.broker.topics.list().length, 0)
+  })
+})
