@@ -144,7 +144,9 @@ function compileStruct(fields: readonly FieldData[], context: Context, path: str
   return {
     read: structReader(inline, tagged, template, context.flexible, path),
     write: structWriter(inline, tagged, absent, context, path),
-    ...(inline.some(({ shape }) => shape.steps !== undefined) ? { steps: structSteps(inline, tagged, absent, template, context, path) } : {}),
+    ...(inline.some(({ shape }) => shape.steps !== undefined)
+      ? { steps: structSteps(inline, tagged, absent, template, context, path) }
+      : {}),
     minBytes: inline.reduce((sum, member) => sum + member.shape.minBytes, context.flexible ? 1 : 0),
     defaultValue: Object.freeze({ ...template }),
     isDefault: (value) => all.every(({ name, shape }) => (value as Fields)[name] === undefined || shape.isDefault((value as Fields)[name])),

@@ -78,7 +78,12 @@ describe('kafka requests and answers that name very much', () => {
     const client = door.connect()
     await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
     const topics = Array.from({ length: NAMES }, (_, index) => ({ name: `t${index}` }))
-    client.push(requestFrame('CreateTopics', 5, { topics: topics.map(({ name }) => ({ name, numPartitions: 1, replicationFactor: 1 })), timeoutMs: 1000 }))
+    client.push(
+      requestFrame('CreateTopics', 5, {
+        topics: topics.map(({ name }) => ({ name, numPartitions: 1, replicationFactor: 1 })),
+        timeoutMs: 1000,
+      }),
+    )
     client.socket.close()
     for (let step = 0; step < 100; step++) {
       await turn()

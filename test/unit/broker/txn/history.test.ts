@@ -57,7 +57,11 @@ const WRONG: readonly { readonly name: string; readonly kinds: AnomalyKind[]; re
     change: { p: P.slice(0, 1), q: Q.slice(0, 1), polls: [{ ...poll, records: P }] },
   },
   { name: 'a write is there twice', kinds: ['duplicate'], change: { p: [...P, { offset: 6, value: 'a1' }] } },
-  { name: 'a write of an aborted transaction is there at the end', kinds: ['aborted read'], change: { p: [...P, { offset: 6, value: 'b1' }] } },
+  {
+    name: 'a write of an aborted transaction is there at the end',
+    kinds: ['aborted read'],
+    change: { p: [...P, { offset: 6, value: 'b1' }] },
+  },
   {
     name: 'a write of an aborted transaction was read, and is gone',
     kinds: ['aborted read'],
