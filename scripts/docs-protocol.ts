@@ -239,7 +239,8 @@ A longer length is refused with code 1 even where the bytes are absent.
 ${counts}
 
 A count that does not fit what is left of the payload is refused with code 1. FETCH gives at most ${MAX_FETCH_RECORDS} records and about
-${MAX_FETCH_BYTES} bytes, and refuses a key or value above ${MAX.string} bytes with code 7, naming its offset.
+${MAX_FETCH_BYTES} bytes, and refuses a key or value above ${MAX.string} bytes with code 7, naming its offset. Bytes are those on the wire; of
+\`server.maxPendingBytes\` an answer of FETCH and READ takes at most half, and a record that would take more than seven tenths is refused.
 
 ## Errors
 

@@ -389,15 +389,23 @@ export interface RecordsRead {
   release(): void
 }
 
-export interface ReadTopicRequest {
+/** What a client can be given. Absent: no limit. */
+export interface RecordLimits {
+  /** Largest key or value; larger ones are VALUE_TOO_LARGE_FOR_CLIENT. */
+  readonly maxPartBytes?: number
+  /** What a record takes on its way to the client, by which limits of bytes count. Absent: what it takes in the log. */
+  readonly recordBytes?: (record: DeliveredRecord) => number
+  /** Largest of those; larger ones are VALUE_TOO_LARGE_FOR_CLIENT. */
+  readonly maxRecordBytes?: number
+}
+
+export interface ReadTopicRequest extends RecordLimits {
   readonly topic: string
   readonly partitions: readonly { readonly partition: number; readonly offset: number }[]
   readonly isolation: IsolationLevel
   readonly maxRecords: number
   readonly maxBytes: number
   readonly maxWaitMs: number
-  /** Largest key or value that the client can read. Absent: no limit. */
-  readonly maxPartBytes?: number
 }
 
 export interface PartitionRecords {
@@ -418,11 +426,9 @@ export interface TopicRead {
   release(): void
 }
 
-export interface ConsumerOptions {
+export interface ConsumerOptions extends RecordLimits {
   readonly group: string
   readonly isolation: IsolationLevel
-  /** Largest key or value that the client can read; larger ones are VALUE_TOO_LARGE_FOR_CLIENT. Absent: no limit. */
-  readonly maxPartBytes?: number
   /** The place in a group of whoever reads, null while there is none: a member is given the partitions that are granted to it alone. */
   readonly membership?: () => GroupMembership | null
   /** Dead letters come as the envelopes of version 1 of the native protocol. Default false. */

@@ -1,22 +1,21 @@
 import type { DeliveredRecord, RecordStream } from '../broker/ports.ts'
-import { MoonMQError } from '../core/errors.ts'
 import { encodeFrame, ZERO_CORRELATION } from '../wire/frame.ts'
 import { readRecordBytes } from '../wire/records.ts'
 import type { PushRound, PushSource } from './push-delivery.ts'
 
 const MAX_ROUND_RECORDS = 256
+/** Of a STREAMED beside its records, at most. */
+const FRAME_BYTES = 300
 const MAX_CREDIT = 2 ** 31 - 1
 
 /** Pushes as far as there is credit. A record may be larger than what is left of it: then the client owes. */
 export class StreamSource implements PushSource {
   readonly stream: RecordStream
-  readonly #maxRecordBytes: number
   #records = 0
   #bytes = 0
 
-  constructor(source: RecordStream, maxRecordBytes: number) {
+  constructor(source: RecordStream) {
     this.stream = source
-    this.#maxRecordBytes = maxRecordBytes
   }
 
   credit(records: number, bytes: number): void {
@@ -26,7 +25,9 @@ export class StreamSource implements PushSource {
 
   async next(maxBytes: number): Promise<PushRound | null> {
     if (this.#records <= 0 || this.#bytes <= 0) return null
-    const round = await this.stream.next(Math.min(MAX_ROUND_RECORDS, this.#records), Math.min(maxBytes, this.#bytes))
+    // The frames around them, one for each partition, take no more than half of what the records may.
+    const maxRecords = Math.max(1, Math.min(MAX_ROUND_RECORDS, this.#records, Math.floor(maxBytes / (2 * FRAME_BYTES))))
+    const round = await this.stream.next(maxRecords, Math.min(maxBytes, this.#bytes))
     if (!round.isMore) {
       round.release()
       return null
@@ -53,7 +54,7 @@ export class StreamSource implements PushSource {
         bytes += this.#charge(record)
       }
       const part = records.slice(from, to)
-      frames.push(encodeFrame('STREAMED', ZERO_CORRELATION, { topic, partition, records: part }, 300 + bytes))
+      frames.push(encodeFrame('STREAMED', ZERO_CORRELATION, { topic, partition, records: part }, FRAME_BYTES + bytes))
       from = to
     }
     return frames
@@ -61,9 +62,6 @@ export class StreamSource implements PushSource {
 
   #charge(record: DeliveredRecord): number {
     const size = readRecordBytes(record)
-    const { topic, partition, offset } = record
-    const limit = this.#maxRecordBytes
-    if (size > limit) throw new MoonMQError('VALUE_TOO_LARGE_FOR_CLIENT', { offset, topic, partition, part: 'record', size, limit })
     this.#records--
     this.#bytes -= size
     return size

@@ -268,7 +268,7 @@ export function readRecordBytes(value: ReadRecord): number {
   return size
 }
 
-/** The same for RECORD and RECORD_BATCH. */
+/** The same for RECORD and RECORD_BATCH. Names of topics are ASCII. */
 export function wireRecordBytes(value: WireRecord): number {
-  return 32 + 3 * value.topic.length + (value.key?.length ?? 0) + (value.value?.length ?? 0)
+  return 32 + value.topic.length + (value.key?.length ?? 0) + (value.value?.length ?? 0)
 }

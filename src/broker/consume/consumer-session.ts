@@ -19,9 +19,10 @@ import type {
   MemberRound,
   NackPlaces,
   RecordConsumer,
+  RecordLimits,
 } from '../ports.ts'
 import type { Partitions, ServedPartition } from '../topics/partitions.ts'
-import { type DecodeDeps, type Decoded, decodeRecords } from './decode.ts'
+import { copiedOut, type DecodeDeps, type Decoded, decodeRecords } from './decode.ts'
 import { LogWatch } from './log-watch.ts'
 import { dueOf, sourceOf, tiersOf } from './tiers.ts'
 
@@ -89,7 +90,7 @@ export class ConsumerSession implements RecordConsumer {
   readonly isolation: IsolationLevel
   readonly #deps: ConsumerDeps
   readonly #context: RequestContext
-  readonly #maxPartBytes: number
+  readonly #limits: RecordLimits
   readonly #withEnvelopes: boolean
   readonly #topics = new Set<string>()
   readonly #positions = new Map<string, Position[]>()
@@ -111,7 +112,7 @@ export class ConsumerSession implements RecordConsumer {
     this.group = options.group
     this.isolation = options.isolation
     this.#membership = options.membership ?? (() => null)
-    this.#maxPartBytes = options.maxPartBytes ?? Number.POSITIVE_INFINITY
+    this.#limits = options
     this.#withEnvelopes = options.withEnvelopes ?? false
     this.#watch = new LogWatch(deps)
   }
@@ -449,8 +450,9 @@ export class ConsumerSession implements RecordConsumer {
       limitOffset: from.limitOffset,
     })
     const read = reading instanceof Promise ? await reading : reading
-    state.releases.push(() => read.release())
-    return decodeRecords(this.#deps, {
+    const release = () => read.release()
+    state.releases.push(release)
+    const decoded = await decodeRecords(this.#deps, {
       topic: served.topic.name,
       partition: served.partition,
       buffers: read.buffers,
@@ -459,9 +461,15 @@ export class ConsumerSession implements RecordConsumer {
       aborted: this.isolation === 'read_committed' && read.sizeBytes > 0 ? log.abortedTransactions(read.baseOffset, read.nextOffset) : [],
       maxRecords: from.maxRecords,
       maxBytes: room,
-      maxPartBytes: this.#maxPartBytes,
+      limits: this.#limits,
+      mustGive: state.records.length === 0,
       withEnvelopes: this.#withEnvelopes,
     })
+    if (decoded.records.length === 0 || copiedOut(decoded, read.sizeBytes)) {
+      state.releases.pop()
+      release()
+    }
+    return decoded
   }
 
   /** The client is told when there is nothing else to give it; the log is told once, so that a stuck partition shows. */

@@ -9,7 +9,7 @@ import type {
   RecordsRead,
   TopicRead,
 } from '../ports.ts'
-import { type DecodeDeps, decodeRecords } from './decode.ts'
+import { copiedOut, type DecodeDeps, decodeRecords } from './decode.ts'
 
 /** What is left of the limits of an answer. */
 interface Room {
@@ -67,7 +67,7 @@ export class RecordReader {
 
   async #decode(request: ReadTopicRequest, offset: number, found: FetchedPartition | undefined, room: Room): Promise<PartitionRecords> {
     if (found === undefined) throw new MoonMQError('INTERNAL', { reason: 'a fetch without one of its partitions' })
-    const { topic, isolation, maxBytes } = request
+    const { topic, isolation } = request
     const { partition, highWatermark, lastStableOffset, logStartOffset, read } = found
     const bounds = { partition, highWatermark, lastStableOffset, logStartOffset }
     if (found.error !== null) return { ...bounds, error: found.error, records: [], nextOffset: offset }
@@ -84,10 +84,10 @@ export class RecordReader {
         aborted: found.aborted ?? [],
         maxRecords: room.records,
         maxBytes: room.bytes,
-        maxPartBytes: request.maxPartBytes ?? Number.POSITIVE_INFINITY,
+        limits: request,
+        mustGive: room.records === request.maxRecords,
       })
-      // One record always comes, or a reader could never pass it; but one of the whole answer, not one of each partition.
-      if (decoded.bytes > room.bytes && room.bytes < maxBytes) return { ...bounds, error: null, records: [], nextOffset: offset }
+      copiedOut(decoded, 0)
       room.records -= decoded.records.length
       room.bytes -= decoded.bytes
       const { records, nextOffset, tooLarge } = decoded

@@ -1,9 +1,10 @@
 import type { ConsumerRound, DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
-import { MAX, MAX_FETCH_BYTES, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
+import { FRAME_HEADER_BYTES, MAX, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../../wire/opcodes.ts'
 import { wireRecordBytes } from '../../wire/records.ts'
 import { type Call, type Handler, ok, reply } from '../session.ts'
+import { answerBytes, largestRecord } from './read.ts'
 import { checkReserved } from './topic-rules.ts'
 
 /**
@@ -16,7 +17,7 @@ export const fetch: Handler<'FETCH'> = {
     if (call.session.push !== null)
       throw new MoonMQError('BAD_PROTOCOL', { reason: 'records are pushed to this connection; FETCH needs one of its own' })
     const consumer = consumerFor(call, topic, group, isolation === ISOLATION_READ_COMMITTED ? 'read_committed' : 'read_uncommitted')
-    const maxBytes = Math.min(MAX_FETCH_BYTES, call.options.maxPendingBytes / 2)
+    const maxBytes = answerBytes(call)
     const round = await consumer.poll(Math.min(maxRecords, MAX_FETCH_RECORDS), maxBytes)
     try {
       const frames = encode(call, round, ((flags ?? 0) & FETCH_BATCHED) !== 0)
@@ -28,6 +29,9 @@ export const fetch: Handler<'FETCH'> = {
     }
   },
 }
+
+/** What a RECORD takes beside its payload. */
+const FRAME_BYTES = 4 + FRAME_HEADER_BYTES
 
 /** The consumer of the connection with this topic. Throws BAD_PROTOCOL, TOPIC_MISSING, TOPIC_FORBIDDEN. */
 export function consumerFor(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
@@ -46,6 +50,8 @@ export function consumerFor(call: Call, topic: string, group: string, isolation:
       group,
       isolation,
       maxPartBytes: MAX.string,
+      recordBytes: (record) => FRAME_BYTES + wireRecordBytes(record),
+      maxRecordBytes: largestRecord(call),
       withEnvelopes: !session.extended,
       membership,
     })

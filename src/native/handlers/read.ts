@@ -24,6 +24,9 @@ export const read: Handler<'READ'> = {
     const places: Place[] = []
     const refused = new Map<number, Part>()
     checkOnce(wanted)
+    const overhead = wanted.length * PART_BYTES
+    const room = answerBytes(call) - overhead
+    if (room <= 0) throw tooMany(wanted.length)
     const find = async (each: Wanted, index: number) => {
       try {
         places.push({ partition: each.partition, offset: await startOf(call, topic, each, isolation) })
@@ -38,15 +41,17 @@ export const read: Handler<'READ'> = {
       partitions: places,
       isolation,
       maxRecords: Math.min(Math.max(1, message.maxRecords), MAX_FETCH_RECORDS),
-      maxBytes: Math.min(Math.max(1, message.maxBytes), MAX_FETCH_BYTES, call.options.maxPendingBytes / 2),
+      maxBytes: Math.min(Math.max(1, message.maxBytes), room),
       maxWaitMs: refused.size > 0 ? 0 : Math.min(message.maxWaitMs, MAX_READ_WAIT_MS),
       maxPartBytes: largestRecord(call),
+      recordBytes: readRecordBytes,
+      maxRecordBytes: largestRecord(call) - overhead,
     })
     try {
       let next = 0
       return result(
         call,
-        wanted.map((_, index) => refused.get(index) ?? part(call, topic, got.partitions[next++])),
+        wanted.map((_, index) => refused.get(index) ?? part(got.partitions[next++])),
       )
     } finally {
       // The frame is a copy.
@@ -89,26 +94,28 @@ function refusal(wanted: Wanted, error: MoonMQError): Part {
   return { partition: wanted.partition, code, errorName: name, errorMessage: message, ...unknown }
 }
 
+/** What a part of an answer takes beside its records. */
+const PART_BYTES = 64
+
+function tooMany(partitions: number): MoonMQError {
+  return new MoonMQError('INVALID_REQUEST', { reason: `an answer about ${partitions} partitions is too long; ask for fewer at once` })
+}
+
+/** Most bytes of records in one answer: with what may be queued before it (a quarter), less than may be pending. */
+export function answerBytes({ options }: Call): number {
+  return Math.min(MAX_FETCH_BYTES, Math.floor(options.maxPendingBytes / 2))
+}
+
+/** Of what may be pending: the largest answer, when a quarter is queued already. */
+const LARGEST_SHARE = 0.7
+
 /** What fits a frame, and the queue of a client that has not taken all of the answer before (a quarter of it at most). */
 export function largestRecord(call: Call): number {
-  return Math.min(MAX_READ_PART_BYTES, Math.floor(call.options.maxPendingBytes * 0.7))
+  return Math.min(MAX_READ_PART_BYTES, Math.floor(call.options.maxPendingBytes * LARGEST_SHARE))
 }
 
-/** A record that no frame can hold is refused by its offset: it comes alone, as the first of an answer. */
-function unframeable(call: Call, topic: string, got: PartitionRecords): MoonMQError | null {
-  const first = got.records[0]
-  if (first === undefined) return null
-  const size = readRecordBytes(first)
-  const limit = largestRecord(call)
-  if (size <= limit) return null
-  const { offset, partition } = first
-  return new MoonMQError('VALUE_TOO_LARGE_FOR_CLIENT', { offset, topic, partition, part: 'record', size, limit })
-}
-
-function part(call: Call, topic: string, read: PartitionRecords | undefined): Part {
-  if (read === undefined) throw new MoonMQError('INTERNAL', { reason: 'a read without one of its partitions' })
-  const tooLarge = unframeable(call, topic, read)
-  const got = tooLarge === null ? read : { ...read, error: tooLarge, records: [], nextOffset: read.records[0]?.offset ?? read.nextOffset }
+function part(got: PartitionRecords | undefined): Part {
+  if (got === undefined) throw new MoonMQError('INTERNAL', { reason: 'a read without one of its partitions' })
   const { partition, error, nextOffset, highWatermark, records } = got
   const bounds = { nextOffset, earliest: got.logStartOffset, highWatermark, lastStable: got.lastStableOffset, records }
   if (error === null) return { partition, code: 0, ...bounds }
@@ -119,8 +126,9 @@ function part(call: Call, topic: string, read: PartitionRecords | undefined): Pa
 function result(call: Call, partitions: readonly Part[]): Answer {
   let bytes = 4
   for (const each of partitions) {
-    bytes += 64 + 3 * (each.errorMessage?.length ?? 0)
+    bytes += PART_BYTES + 3 * (each.errorMessage?.length ?? 0)
     for (const record of each.records) bytes += readRecordBytes(record)
   }
+  if (bytes > call.options.maxPendingBytes * LARGEST_SHARE) throw tooMany(partitions.length)
   return reply(call, 'READ_RESULT', { partitions }, bytes)
 }

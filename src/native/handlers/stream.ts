@@ -3,6 +3,7 @@ import type { IsolationLevel } from '../../core/types.ts'
 import { toWire } from '../../wire/errors.ts'
 import type { Message } from '../../wire/messages.ts'
 import { FATE_AGAIN, FATE_MOVED, FATE_REFUSED, ISOLATION_READ_COMMITTED, START_COMMITTED } from '../../wire/opcodes.ts'
+import { readRecordBytes } from '../../wire/records.ts'
 import { PushDelivery } from '../push-delivery.ts'
 import { AndThen, type Call, type Handler, ok, reply } from '../session.ts'
 import { StreamSource } from '../stream-source.ts'
@@ -29,10 +30,9 @@ export const stream: Handler<'STREAM'> = {
     if (session.membership !== null && session.membership.group !== group) {
       throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${session.membership.group}"` })
     }
-    const maxPartBytes = largestRecord(call)
-    const source =
-      session.stream ??
-      new StreamSource(call.broker.records.openStream(context, { group, isolation, maxPartBytes, membership }), maxPartBytes)
+    const maxRecordBytes = largestRecord(call)
+    const limits = { maxPartBytes: maxRecordBytes, maxRecordBytes, recordBytes: readRecordBytes }
+    const source = session.stream ?? new StreamSource(call.broker.records.openStream(context, { group, isolation, membership, ...limits }))
     const { consumer } = source.stream
     if (consumer.group !== group || consumer.isolation !== isolation) {
       throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads as group "${consumer.group}" with ${consumer.isolation}` })
