@@ -80,6 +80,26 @@ What is produced and committed between \`BEGIN\` and \`COMMIT\` counts all toget
 open is rolled back. Without a name nobody can fence it. A console that ends without \`COMMIT\` rolls back, and so does the broker after ten minutes. Nothing that the console reads is of an open
 transaction, its own included, or of one that was rolled back.
 
+## Over HTTP
+
+\`POST /mql\` on the HTTP listener (\`http.host\`, \`http.port\`) runs statements, for web pages and programs without a client of their own:
+
+\`\`\`sh
+curl -s http://127.0.0.1:9090/mql -H 'Content-Type: application/json' -d '{"statement": "SELECT offset, key FROM orders LIMIT 2"}'
+{"results":[{"columns":["offset","key"],"rows":[{"offset":0,"key":"ada"},{"offset":1,"key":"bob"}],"notes":[]}]}
+\`\`\`
+
+- \`statement\` holds one or more statements; the last \`;\` may be left out. \`"stopOnError": true\` keeps those behind a failed one from running. \`results\` has an object for each that ran:
+  \`columns\`, \`rows\` and \`notes\`, or \`facts\` and \`notes\`, or \`error\` and \`message\`. Cells are as with \`--json\`.
+- The status is 200 when all of it worked, else that of the first failure ([ERRORS](ERRORS.md)); 400 with \`SYNTAX\`, line, column and position when it is no MQL: then nothing ran.
+- A request is a session of its own: \`COMMIT\` and \`NACK\` go with a \`FETCH\` of the same request, a transaction that it leaves open is rolled back, and its membership ends. It cannot CONNECT elsewhere.
+- Bounds: 64 KiB of request, 60 seconds, 8 requests at a time (then status 429); of one statement 10,000 rows, 4 MiB of records, 20 seconds of scan and 30 seconds of collecting; no
+  statement begins when the answer has 8 MiB.
+- Statements act as who asks, over a connection within the process that is checked like any other at the native port: nothing can be done here that could not be done there.
+- Nobody can log in over HTTP in this version. So statements run only where \`http.host\` is a loopback address, which those of this machine reach who reach its other ports too; elsewhere
+  the answer is 403. Where \`server.metricsAuth.token\` is set it is asked for here too. Web pages of other origins get nowhere: the body must be \`application/json\`, \`Host\` a name of this machine
+  (\`localhost\`, \`127.0.0.1\`, \`[::1]\`) and \`Origin\`, where there is one, the listener's own.
+
 ## Mistakes
 
 All of an input is read before any of it runs: a mistake anywhere discards it. At the terminal an input is everything since the last \`;\` that ran.

@@ -101,7 +101,10 @@ export const SETTINGS = {
     },
   },
   http: {
-    host: text('127.0.0.1', { min: 1, doc: 'Address of the HTTP listener: metrics, health, statistics.' }),
+    host: text('127.0.0.1', {
+      min: 1,
+      doc: 'Address of the HTTP listener: metrics, health, statistics; on a loopback address also statements (docs/MQL.md).',
+    }),
     port: integerOrNull(9090, { min: 0, max: 65_535, nullMeans: 'no HTTP listener', doc: 'Its port; 0 = any free one.' }),
   },
   logging: {

@@ -4,6 +4,8 @@ import type { Metrics } from '../core/counters.ts'
 import { MoonMQError } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Resource } from '../core/types.ts'
+import { MqlEndpoint } from './mql-endpoint.ts'
+import type { Statements } from './statements.ts'
 
 /** State of one thing that must be well for the broker to serve. */
 export interface HealthCheck {
@@ -34,6 +36,7 @@ export interface HttpDeps {
   readonly log: Logger
   readonly metrics: Metrics
   readonly sources: HttpSources
+  readonly statements: Statements
 }
 
 const MAX_HEADER_BYTES = 8 * 1024
@@ -43,18 +46,24 @@ interface Answer {
   readonly status: number
   readonly type: string
   readonly body: string
+  /** Methods that the path has; GET and HEAD unless given. */
+  readonly allow?: string
 }
 
+const JSON_TYPE = 'application/json; charset=utf-8'
+
 /**
- * The HTTP door: metrics, health and statistics, GET only, one answer a connection.
+ * The HTTP door: metrics, health and statistics by GET, statements by POST, one answer a connection.
  * `/health` answers as long as the event loop turns; `/ready` says whether clients should come.
  */
 export class HttpDoor implements Resource {
   readonly #server: Server
+  readonly #mql: MqlEndpoint
   readonly address: { readonly host: string; readonly port: number }
 
-  private constructor(server: Server, address: { host: string; port: number }) {
+  private constructor(server: Server, mql: MqlEndpoint, address: { host: string; port: number }) {
     this.#server = server
+    this.#mql = mql
     this.address = address
   }
 
@@ -67,9 +76,10 @@ export class HttpDoor implements Resource {
       connectionsCheckingInterval: 1000,
     })
     server.maxRequestsPerSocket = 1
+    const mql = new MqlEndpoint(deps.statements, options)
     server.on('request', (request, response) => {
       requests.add()
-      answer(request, deps, options)
+      answer(request, response, mql, deps, options)
         .catch((error: unknown) => {
           deps.log.error('http.failed', `${request.url ?? '/'} could not be answered`, { error: String(error) })
           return text(500, 'internal error\n')
@@ -89,12 +99,13 @@ export class HttpDoor implements Resource {
     })
     const bound = server.address()
     const port = typeof bound === 'object' && bound !== null ? bound.port : options.port
-    return new HttpDoor(server, { host: options.host, port })
+    return new HttpDoor(server, mql, { host: options.host, port })
   }
 
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     this.#server.closeAllConnections()
+    await this.#mql.close()
     await closed
   }
 
@@ -103,15 +114,26 @@ export class HttpDoor implements Resource {
   }
 }
 
-async function answer(request: IncomingMessage, deps: HttpDeps, options: HttpOptions): Promise<Answer> {
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  mql: MqlEndpoint,
+  deps: HttpDeps,
+  options: HttpOptions,
+): Promise<Answer> {
   const { sources } = deps
-  if (request.method !== 'GET' && request.method !== 'HEAD') return text(405, 'only GET is served here\n')
   const path = (request.url ?? '/').split('?', 1)[0]
-  if (path === '/health') return text(200, 'ok\n')
+  const isRead = request.method === 'GET' || request.method === 'HEAD'
+  if (path === '/health' && isRead) return text(200, 'ok\n')
   if (options.bearerToken !== null && !bears(request.headers.authorization, options.bearerToken)) {
     deps.metrics.counter('moonmq_metrics_http_unauthorized_total').add()
     return text(401, 'a token is needed: Authorization: Bearer TOKEN\n')
   }
+  if (path === '/mql') {
+    const { status, body } = await mql.answer(request, response)
+    return { status, type: JSON_TYPE, body: `${body}\n`, allow: 'POST' }
+  }
+  if (!isRead) return text(405, 'only GET is served here\n')
   switch (path) {
     case '/':
       return { status: 200, type: 'text/html; charset=utf-8', body: index(options.version) }
@@ -141,7 +163,7 @@ function text(status: number, body: string): Answer {
 }
 
 function json(status: number, body: unknown): Answer {
-  return { status, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body, null, 2)}\n` }
+  return { status, type: JSON_TYPE, body: `${JSON.stringify(body, null, 2)}\n` }
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
@@ -153,7 +175,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: Answer
     'X-Content-Type-Options': 'nosniff',
     Connection: 'close',
     ...(answer.status === 401 ? { 'WWW-Authenticate': 'Bearer realm="moonmq"' } : {}),
-    ...(answer.status === 405 ? { Allow: 'GET, HEAD' } : {}),
+    ...(answer.status === 405 ? { Allow: answer.allow ?? 'GET, HEAD' } : {}),
   })
   response.end(request.method === 'HEAD' ? undefined : body)
 }
@@ -169,6 +191,7 @@ ${link('/metrics', 'for Prometheus')}
 ${link('/stats', 'what the broker holds, as JSON')}
 ${link('/ready', 'whether clients should come, and if not why')}
 ${link('/health', 'whether the process answers')}
+<li><code>POST /mql</code> runs statements of the console language, on a loopback address</li>
 </ul>
 </body></html>
 `

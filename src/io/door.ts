@@ -28,6 +28,8 @@ export interface AcceptInfo {
   readonly listener: string
   /** What clients are told to connect to; null = the local address that the client reached. */
   readonly advertised: NetAddress | null
+  /** Who the client is, vouched for by who hands it over; absent: who it says and proves. */
+  readonly principal?: string
   /**
    * The door calls it once at login; where nobody logs in, at the first valid request. Until then the connection counts against
    * the limit per address. Calling it again, or after the end, does nothing.

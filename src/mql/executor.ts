@@ -6,7 +6,8 @@ import type { Statement } from './ast.ts'
 import type { Cell, Result } from './format.ts'
 import { helpText } from './help.ts'
 import type { Connector, ConnectTo, Membership, Operations } from './operations.ts'
-import { DEFAULT_SCAN_LIMITS, type ScanLimits, select } from './select.ts'
+import { DEFAULT_RESULT_LIMITS, DEFAULT_SCAN_LIMITS, type ResultLimits, recordBytes, type ScanLimits, select } from './select.ts'
+import { headersOf } from './where.ts'
 
 export interface ExecutorDeps {
   readonly connect: Connector
@@ -17,6 +18,7 @@ export interface ExecutorOptions {
   /** What CONNECT starts from. */
   readonly session: ConnectTo
   readonly scan?: Partial<ScanLimits>
+  readonly result?: ResultLimits
 }
 
 type Of<K extends Statement['kind']> = Extract<Statement, { readonly kind: K }>
@@ -27,6 +29,7 @@ const DONE: Result = { columns: [], rows: [], facts: null, notes: [] }
 export class Executor implements Resource {
   readonly #deps: ExecutorDeps
   readonly #scan: ScanLimits
+  readonly #result: ResultLimits
   #session: ConnectTo
   #operations: Operations | null = null
 
@@ -34,6 +37,7 @@ export class Executor implements Resource {
     this.#deps = deps
     this.#session = options.session
     this.#scan = { ...DEFAULT_SCAN_LIMITS, ...options.scan }
+    this.#result = options.result ?? DEFAULT_RESULT_LIMITS
   }
 
   /** The connection, or null. */
@@ -71,7 +75,7 @@ export class Executor implements Resource {
         return DONE
       default: {
         if (this.#operations === null) throw MoonMQError.withText('CONNECT_FAILED', 'not connected: say CONNECT first')
-        const context: Context = { operations: this.#operations, clock: this.#deps.clock, scan: this.#scan, signal }
+        const context: Context = { operations: this.#operations, clock: this.#deps.clock, scan: this.#scan, result: this.#result, signal }
         return (RUNNERS[statement.kind] as Runner<typeof statement>)(context, statement)
       }
     }
@@ -98,6 +102,7 @@ interface Context {
   readonly operations: Operations
   readonly clock: Clock
   readonly scan: ScanLimits
+  readonly result: ResultLimits
   readonly signal: AbortSignal
 }
 
@@ -154,8 +159,9 @@ const RUNNERS: { readonly [K in Served]: Runner<Of<K>> } = {
     const { partition, offset } = await operations.produce(topic, record, signal)
     return done({ topic, partition, offset }, `stored in ${topic} partition ${partition}${offset < 0 ? '' : ` offset ${offset}`}`)
   },
-  fetch: async ({ operations, signal }, { topic, group, limit }) => {
-    return recordTable(await operations.fetch(topic, group, limit, signal), topic, `nothing in ${topic} that the group has not read`)
+  fetch: async ({ operations, result, signal }, { topic, group, limit }) => {
+    const most = Math.min(limit, result.maxRows)
+    return recordTable(await operations.fetch(topic, group, most, signal), topic, `nothing in ${topic} that the group has not read`)
   },
   subscribe,
   commit: async ({ operations, signal }, { topic, partition, offset }) => {
@@ -184,7 +190,7 @@ const RUNNERS: { readonly [K in Served]: Runner<Of<K>> } = {
     await operations.endTransaction(commit, signal)
     return done({ transaction: commit ? 'committed' : 'rolled back' }, commit ? 'transaction committed' : 'transaction rolled back')
   },
-  select: ({ operations, clock, scan, signal }, statement) => select({ operations, clock }, scan, statement, signal),
+  select: ({ operations, clock, scan, result, signal }, statement) => select({ operations, clock }, { scan, result }, statement, signal),
 }
 
 async function describeTopic({ operations, signal }: Context, { name }: Of<'describe-topic'>): Promise<Result> {
@@ -240,27 +246,38 @@ async function showOffsets({ operations, signal }: Context, { topic, group }: Of
 
 async function subscribe(context: Context, statement: Of<'subscribe'>): Promise<Result> {
   const { topic, group, timeoutSeconds, limit } = statement
+  // What is shown is kept until then.
+  const { maxRows, maxBytes, maxMs } = context.result
+  const most = Math.min(limit ?? maxRows, maxRows)
   const records: ClientRecord[] = []
+  let bytes = 0
   if (limit !== 0) {
-    for await (const record of context.operations.subscribe(topic, group, timeoutSeconds * 1000, context.signal)) {
+    for await (const record of context.operations.subscribe(
+      topic,
+      group,
+      { idleMs: timeoutSeconds * 1000, totalMs: maxMs },
+      context.signal,
+    )) {
       records.push(record)
-      if (records.length >= (limit ?? MAX_COLLECTED)) break
+      bytes += recordBytes(record)
+      if (records.length >= most || bytes >= maxBytes) break
     }
   }
   return recordTable(records, topic, `nothing came within ${counted(timeoutSeconds, 'second')}`)
 }
 
-/** Of SUBSCRIBE without LIMIT: what is shown is kept until then. */
-const MAX_COLLECTED = 100_000
-
 function recordTable(records: readonly ClientRecord[], topic: string, whenEmpty: string): Result {
   // A consumer reads all its topics at once.
   const isMixed = records.some((record) => record.topic !== topic)
+  const hasHeaders = records.some(({ headers }) => headers.length > 0)
+  const columns = [...(isMixed ? ['topic'] : []), 'partition', 'offset', 'key', 'value', ...(hasHeaders ? ['headers'] : [])]
   const rows = records.map((record): Cell[] => {
-    const cells = [record.partition, record.offset, record.key, record.value]
-    return isMixed ? [record.topic, ...cells] : cells
+    const cells: Cell[] = [record.partition, record.offset, record.key, record.value]
+    if (isMixed) cells.unshift(record.topic)
+    if (hasHeaders) cells.push(headersOf(record))
+    return cells
   })
-  return table([...(isMixed ? ['topic'] : []), 'partition', 'offset', 'key', 'value'], rows, whenEmpty)
+  return table(columns, rows, whenEmpty)
 }
 
 function membership({ group, memberId, assignment }: Membership): Result {

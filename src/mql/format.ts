@@ -58,12 +58,22 @@ function plain(cell: Cell): string {
 
 /** For a program: one JSON object a line, a row each, or the facts. */
 export function jsonLines(result: Result): string[] {
-  const { columns, rows, facts } = result
+  const { columns, facts } = result
   if (columns.length === 0) return facts === null ? [] : [JSON.stringify(facts)]
+  return jsonRows(result).map((row) => JSON.stringify(row, bytesAsText))
+}
+
+/** For a program that wants all of it: columns in their order and rows, or facts, and the notes. */
+export function jsonText(result: Result): string {
+  const { columns, facts, notes } = result
+  return JSON.stringify(columns.length === 0 ? { facts: facts ?? {}, notes } : { columns, rows: jsonRows(result), notes }, bytesAsText)
+}
+
+function jsonRows({ columns, rows }: Result): Record<string, unknown>[] {
   return rows.map((row) => {
     const fields: Record<string, unknown> = {}
     for (const [at, title] of columns.entries()) Object.assign(fields, jsonCell(title, row[at]))
-    return JSON.stringify(fields, bytesAsText)
+    return fields
   })
 }
 

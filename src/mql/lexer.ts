@@ -26,7 +26,7 @@ export const KEYWORDS: ReadonlySet<string> = new Set(
 )
 
 /** Longest input that is looked at. */
-export const MAX_INPUT_UNITS = 4 * MIB
+const MAX_INPUT_UNITS = 4 * MIB
 
 const SPACE = /[ \t\r\n]+|--[^\n]*/y
 const WORD = /[A-Za-z0-9_][A-Za-z0-9_.-]*/y

@@ -43,6 +43,12 @@ export interface ScanRequest {
   readonly to: ScanBound | null
 }
 
+export interface SubscribeWait {
+  /** So long without a record. */
+  readonly idleMs: number
+  readonly totalMs: number
+}
+
 export interface Operations extends Resource {
   /** Where this session is connected to. */
   readonly target: string
@@ -63,8 +69,8 @@ export interface Operations extends Resource {
   produce(topic: string, record: NewRecord, signal: AbortSignal): Promise<{ readonly partition: number; readonly offset: number }>
   /** As the group, from where it is: what is delivered counts as read. */
   fetch(topic: string, group: string, limit: number, signal: AbortSignal): Promise<readonly ClientRecord[]>
-  /** Records as they come, until the loop ends or `idleMs` pass without one. */
-  subscribe(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncIterable<ClientRecord>
+  /** Records as they come, until the loop ends or the wait does. */
+  subscribe(topic: string, group: string, wait: SubscribeWait, signal: AbortSignal): AsyncIterable<ClientRecord>
   /** Reads without a group, merged by time. */
   scan(request: ScanRequest, signal: AbortSignal): AsyncIterable<ClientRecord>
   /** For the group that was fetched last; within a transaction with it. */

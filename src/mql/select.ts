@@ -15,16 +15,32 @@ export interface ScanLimits {
 
 export const DEFAULT_SCAN_LIMITS: ScanLimits = { maxRecords: 1_000_000, maxBytes: 256 * MIB, maxMs: 30_000 }
 
+/** What a statement may give back. */
+export interface ResultLimits {
+  readonly maxRows: number
+  /** Of keys, values and headers; at least one row is given all the same. */
+  readonly maxBytes: number
+  /** How long SUBSCRIBE collects. */
+  readonly maxMs: number
+}
+
+export const DEFAULT_RESULT_LIMITS: ResultLimits = { maxRows: 100_000, maxBytes: 256 * MIB, maxMs: Number.POSITIVE_INFINITY }
+
 const DEFAULT_ROWS = 100
 /** Places that a note names. */
 const MAX_PLACES = 10
 
-type Stop = 'records' | 'bytes' | 'time' | null
+export interface SelectLimits {
+  readonly scan: ScanLimits
+  readonly result: ResultLimits
+}
+
+type Stop = 'records' | 'bytes' | 'time' | 'result' | null
 
 /** Records between two bounds that fit a condition, as many as the limit says, looking at no more than the limits of a scan. */
 export async function select(
   deps: { readonly operations: Operations; readonly clock: Clock },
-  limits: ScanLimits,
+  limits: SelectLimits,
   statement: Select,
   signal: AbortSignal,
 ): Promise<Result> {
@@ -35,7 +51,7 @@ export async function select(
 
 class Scan {
   readonly #deps: { readonly operations: Operations; readonly clock: Clock }
-  readonly #limits: ScanLimits
+  readonly #limits: SelectLimits
   readonly #statement: Select
   readonly #rows: Cell[][] = []
   readonly #next = new Map<number, number>()
@@ -43,21 +59,22 @@ class Scan {
   #found = 0
   #records = 0
   #bytes = 0
+  #resultBytes = 0
   #stop: Stop = null
   #hasMore = false
 
-  constructor(deps: { readonly operations: Operations; readonly clock: Clock }, limits: ScanLimits, statement: Select) {
+  constructor(deps: { readonly operations: Operations; readonly clock: Clock }, limits: SelectLimits, statement: Select) {
     this.#deps = deps
     this.#limits = limits
     this.#statement = statement
-    this.#maxRows = statement.count ? Number.POSITIVE_INFINITY : (statement.limit ?? DEFAULT_ROWS)
+    this.#maxRows = statement.count ? Number.POSITIVE_INFINITY : Math.min(statement.limit ?? DEFAULT_ROWS, limits.result.maxRows)
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { operations, clock } = this.#deps
     const { topic, partitions, from, to } = this.#statement
     const late = new AbortController()
-    const timer = clock.setTimer(this.#limits.maxMs, () => late.abort(), { keepAlive: true })
+    const timer = clock.setTimer(this.#limits.scan.maxMs, () => late.abort(), { keepAlive: true })
     const nowMs = clock.nowMs()
     const request = { topic, partitions, from: boundOf(from, nowMs) ?? 'earliest', to: boundOf(to, nowMs) } as const
     try {
@@ -85,14 +102,28 @@ class Scan {
         return false
       }
       this.#found++
-      if (!this.#statement.count) this.#rows.push(columns.map((column) => cellOf(view, column)))
+      if (!this.#statement.count)
+        this.#keep(
+          columns.map((column) => cellOf(view, column)),
+          record,
+        )
     }
     this.#next.set(record.partition, record.offset + 1)
     this.#records++
     this.#bytes += (record.key?.length ?? 0) + (record.value?.length ?? 0)
-    if (this.#records >= this.#limits.maxRecords) this.#stop = 'records'
-    else if (this.#bytes >= this.#limits.maxBytes) this.#stop = 'bytes'
+    if (this.#records >= this.#limits.scan.maxRecords) this.#stop = 'records'
+    else if (this.#bytes >= this.#limits.scan.maxBytes) this.#stop = 'bytes'
+    else if (this.#resultBytes >= this.#limits.result.maxBytes) this.#stop = 'result'
     return true
+  }
+
+  #keep(row: Cell[], record: ClientRecord): void {
+    this.#rows.push(row)
+    // A column may stand there many times over, and what is in JSON is as large as its record at most.
+    for (const cell of row) {
+      if (typeof cell === 'string' || Buffer.isBuffer(cell)) this.#resultBytes += cell.length
+      else this.#resultBytes += typeof cell === 'object' && cell !== null && !(cell instanceof Moment) ? recordBytes(record) : CELL_BYTES
+    }
   }
 
   result(): Result {
@@ -106,13 +137,28 @@ class Scan {
   }
 
   #stopNote(stop: Exclude<Stop, null>): string {
-    const { maxRecords, maxBytes, maxMs } = this.#limits
-    const bound = { records: `${maxRecords} records`, bytes: `${maxBytes} bytes`, time: `${maxMs / 1000} seconds` }[stop]
+    const { scan, result } = this.#limits
+    const why = {
+      records: `after looking at ${scan.maxRecords} records`,
+      bytes: `after looking at ${scan.maxBytes} bytes`,
+      time: `after looking at ${scan.maxMs / 1000} seconds`,
+      result: `with ${result.maxBytes} bytes of result`,
+    }[stop]
     const places = [...this.#next].sort(([a], [b]) => a - b)
     const shown = places.slice(0, MAX_PLACES).map(([partition, offset]) => `partition ${partition} offset ${offset}`)
     const rest = places.length > MAX_PLACES ? `, and ${places.length - MAX_PLACES} more` : ''
-    return `stopped early, after looking at ${bound}, before: ${shown.join(', ')}${rest}`
+    return `stopped early, ${why}, before: ${shown.join(', ')}${rest}`
   }
+}
+
+/** With what JSON adds to each. */
+const CELL_BYTES = 16
+
+/** Of everything that a row of it can show. */
+export function recordBytes({ key, value, headers }: ClientRecord): number {
+  let bytes = (key?.length ?? 0) + (value?.length ?? 0)
+  for (const header of headers) bytes += header.key.length + (header.value?.length ?? 0)
+  return bytes + CELL_BYTES
 }
 
 function boundOf(bound: Bound | null, nowMs: number): ScanBound | null {

@@ -27,7 +27,7 @@ export class RecordView {
       case 'size':
         return (record.key?.length ?? 0) + (record.value?.length ?? 0)
       case 'headers':
-        return Object.fromEntries(record.headers.map(({ key, value }) => [key, textOrBytes(value)]))
+        return headersOf(record)
       case 'header':
         return textOrBytes(record.headers.find(({ key }) => key === column.name)?.value)
       case 'key':
@@ -45,6 +45,17 @@ export class RecordView {
     if (this.#value === NOT_PARSED) this.#value = parsed(this.record.value)
     return this.#value
   }
+}
+
+/** By name; a name that is there more than once has a list. */
+export function headersOf({ headers }: ClientRecord): object {
+  const found = new Map<string, unknown[]>()
+  for (const { key, value } of headers) {
+    const values = found.get(key)
+    if (values === undefined) found.set(key, [textOrBytes(value)])
+    else values.push(textOrBytes(value))
+  }
+  return Object.fromEntries([...found].map(([key, values]) => [key, values.length === 1 ? values[0] : values]))
 }
 
 const NOT_PARSED = Symbol('not parsed')

@@ -83,6 +83,7 @@ export class NativeConnection implements NetHandlers, PushChannel {
         listener: info.listener,
         signal: this.#abort.signal,
       },
+      info.principal ?? null,
       () => {
         info.loggedIn()
         this.#deadlines.loggedIn()

@@ -33,10 +33,13 @@ export class Session {
   /** Of that producer, by topic. */
   #sequences = new Map<string, WireSequences>()
   #isClosed = false
+  /** Who logs in, whatever the client says: a connection of this process, made for somebody who has logged in elsewhere. */
+  readonly vouchedFor: string | null
   readonly #loggedIn: () => void
 
-  constructor(context: RequestContext, loggedIn: () => void) {
+  constructor(context: RequestContext, vouchedFor: string | null, loggedIn: () => void) {
     this.context = context
+    this.vouchedFor = vouchedFor
     this.#loggedIn = loggedIn
   }
 

@@ -25,6 +25,7 @@ import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
 import { openBroker } from './open-broker.ts'
+import { ServerStatements } from './statements.ts'
 import { Status } from './status.ts'
 import { VERSION } from './version.ts'
 
@@ -255,7 +256,12 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
     },
   )
   undo.push(() => listeners.close())
-  const http = await openHttp(deps, settings, status)
+  const statements = new ServerStatements({
+    accept: (connection, principal) => listeners.acceptInside(connection, principal),
+    clock,
+    random,
+  })
+  const http = await openHttp(deps, settings, status, statements)
   if (http !== null) {
     undo.push(() => http.close())
     httpAddress = formatAddress(http.address)
@@ -267,12 +273,12 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }
 
-function openHttp(deps: ServerDeps, settings: Settings, status: Status): Promise<HttpDoor | null> {
+function openHttp(deps: ServerDeps, settings: Settings, status: Status, statements: ServerStatements): Promise<HttpDoor | null> {
   const { host, port } = settings.http
   if (port === null) return Promise.resolve(null)
   const sources = { metrics: deps.scrape, checks: () => status.checks(), stats: () => status.stats() }
   const bearerToken = settings.server.metricsAuth.token === '' ? null : settings.server.metricsAuth.token
-  return HttpDoor.open({ log: deps.log, metrics: deps.metrics, sources }, { host, port, version: VERSION, bearerToken })
+  return HttpDoor.open({ log: deps.log, metrics: deps.metrics, sources, statements }, { host, port, version: VERSION, bearerToken })
 }
 
 function nativeOptions({ server }: Settings): NativeDoorOptions {

@@ -100,10 +100,11 @@ export class Listeners implements Resource {
     return this.#limits.open
   }
 
-  /** A connection of the same process, for the native door. It takes no descriptor, so it counts against no limit. */
-  acceptInside(connection: NetConnection): void {
+  /** A connection of the same process, for the native door. It takes no descriptor, so it counts against no limit. `principal`: who has logged in elsewhere. */
+  acceptInside(connection: NetConnection, principal?: string): void {
     const { native } = this.#deps.doors
-    const info: AcceptInfo = { id: this.#nextId++, listener: 'inside', advertised: null, loggedIn: () => {} }
+    const vouched = principal === undefined ? {} : { principal }
+    const info: AcceptInfo = { id: this.#nextId++, listener: 'inside', advertised: null, loggedIn: () => {}, ...vouched }
     if (native === undefined) connection.destroy()
     else native.accept(connection, Buffer.alloc(0), info)
   }

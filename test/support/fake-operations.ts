@@ -1,5 +1,5 @@
 import type { ClientRecord } from '../../src/client/types.ts'
-import type { Membership, Operations, ScanRequest } from '../../src/mql/operations.ts'
+import type { Membership, Operations, ScanRequest, SubscribeWait } from '../../src/mql/operations.ts'
 
 export function fakeRecord(offset: number, value: string | Buffer | null, more: Partial<ClientRecord> = {}): ClientRecord {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value
@@ -99,7 +99,7 @@ export class FakeOperations implements Operations {
     return this.records.slice(0, limit)
   }
 
-  async *subscribe(topic: string, group: string, idleMs: number) {
+  async *subscribe(topic: string, group: string, { idleMs }: SubscribeWait) {
     this.#call('subscribe', topic, group, idleMs)
     yield* this.records
   }

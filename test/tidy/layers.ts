@@ -15,7 +15,7 @@ function layer(folder: string, may: readonly string[], entries: readonly string[
 }
 
 const BELOW_DOORS = ['obs', 'io', 'record', 'config', 'security', 'metadata', 'broker']
-const BELOW_SERVER = [...BELOW_DOORS, 'schema', 'wire', 'storage', 'native', 'kafka', 'http', 'client']
+const BELOW_SERVER = [...BELOW_DOORS, 'schema', 'wire', 'storage', 'native', 'kafka', 'http', 'client', 'mql']
 const BELOW_COMMAND = ['server', 'client', 'mql', 'chaos', 'config', 'storage', 'record', 'schema', 'io', 'obs']
 
 export const LAYERS: readonly Layer[] = [
@@ -110,8 +110,8 @@ export const LAYERS: readonly Layer[] = [
   ),
   layer('native', [...BELOW_DOORS, 'wire'], ['listener', 'options']),
   layer('kafka', [...BELOW_DOORS, 'schema'], ['listener']),
-  layer('http', BELOW_DOORS, ['app']),
-  layer('client', ['io', 'record', 'wire'], ['index', 'types']),
+  layer('http', BELOW_DOORS, ['app', 'statements']),
+  layer('client', ['io', 'record', 'wire'], ['index', 'merge', 'types']),
   layer('mql', ['client']),
   layer('chaos', ['client'], ['index']),
   layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'import', 'machine', 'offline', 'repair', 'signals', 'version']),

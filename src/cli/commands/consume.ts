@@ -1,8 +1,8 @@
+import { mergeByTimestamp } from '../../client/merge.ts'
 import type { Client, ClientRecord, Consumer, StartPosition } from '../../client/types.ts'
 import type { IsolationLevel } from '../../core/types.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
 import { type CliContext, EXIT, UsageError } from '../context.ts'
-import { mergeByTimestamp } from '../merge.ts'
 import { jsonBytes, printJson, shown, styled } from '../output.ts'
 import { parseFrom, parseWhole } from '../parse.ts'
 

@@ -5,7 +5,7 @@ import { ANONYMOUS, type Handler, reply } from '../session.ts'
 export const auth: Handler<'AUTH'> = {
   op: 'AUTH',
   handle(call) {
-    call.session.login(ANONYMOUS)
+    call.session.login(call.session.vouchedFor ?? ANONYMOUS)
     return reply(call, 'AUTH_OK', {})
   },
 }

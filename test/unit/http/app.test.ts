@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { NO_METRICS } from '../../../src/core/counters.ts'
 import { SILENT } from '../../../src/core/logger.ts'
 import { HttpDoor, type HttpSources } from '../../../src/http/app.ts'
+import type { Statements } from '../../../src/http/statements.ts'
 
 const SOURCES: HttpSources = {
   metrics: async () => '# HELP moonmq_topic_count topics\nmoonmq_topic_count 3\n',
@@ -11,13 +12,15 @@ const SOURCES: HttpSources = {
   stats: () => ({ server: { name: 'MoonMQ' } }),
 }
 
+const NO_STATEMENTS: Statements = { run: async () => ({ status: 500, body: '{}' }) }
+
 async function withDoor(
   sources: HttpSources,
   run: (url: string, port: number) => Promise<void>,
   bearerToken: string | null = null,
 ): Promise<void> {
   await using door = await HttpDoor.open(
-    { log: SILENT, metrics: NO_METRICS, sources },
+    { log: SILENT, metrics: NO_METRICS, sources, statements: NO_STATEMENTS },
     { host: '127.0.0.1', port: 0, version: '1.2.3', bearerToken },
   )
   await run(`http://127.0.0.1:${door.address.port}`, door.address.port)
@@ -71,7 +74,10 @@ test('http: headers beyond the limit are refused, the door goes on', () =>
 test('http: a port in use is reported with the remedy', () =>
   withDoor(SOURCES, async (_, port) => {
     await assert.rejects(
-      HttpDoor.open({ log: SILENT, metrics: NO_METRICS, sources: SOURCES }, { host: '127.0.0.1', port, version: '', bearerToken: null }),
+      HttpDoor.open(
+        { log: SILENT, metrics: NO_METRICS, sources: SOURCES, statements: NO_STATEMENTS },
+        { host: '127.0.0.1', port, version: '', bearerToken: null },
+      ),
       /--http off/,
     )
   }))

@@ -1,11 +1,11 @@
-import type { Client, ClientRecord, Producer, Session, StartPosition } from '../../client/types.ts'
-import { type Clock, sleep, type Timer } from '../../core/clock.ts'
-import { isCode, MoonMQError } from '../../core/errors.ts'
-import type { Random } from '../../core/random.ts'
-import { newUuid } from '../../core/uuid.ts'
-import type { Membership, NewRecord, Operations, PartitionOffsets, ScanBound, ScanRequest } from '../../mql/operations.ts'
-import { mergeByTimestamp } from '../merge.ts'
+import { mergeByTimestamp } from '../client/merge.ts'
+import type { Client, ClientRecord, Producer, PushedRecord, Session, StartPosition } from '../client/types.ts'
+import { type Clock, sleep, type Timer } from '../core/clock.ts'
+import { isCode, MoonMQError } from '../core/errors.ts'
+import type { Random } from '../core/random.ts'
+import { newUuid } from '../core/uuid.ts'
 import { OpenTransaction } from './open-transaction.ts'
+import type { Membership, NewRecord, Operations, PartitionOffsets, ScanBound, ScanRequest, SubscribeWait } from './operations.ts'
 
 /** Consumers of different groups that one console keeps; the one that was used longest ago makes room. */
 const MAX_SESSIONS = 16
@@ -116,15 +116,18 @@ export class ClientOperations implements Operations {
     return records
   }
 
-  async *subscribe(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+  async *subscribe(topic: string, group: string, wait: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
     // A member gets its share over its own connection; whoever pushed it would have to be a member too.
-    if (this.#membership?.group === group) yield* this.#poll(topic, group, idleMs, signal)
-    else yield* this.#pushed(topic, group, idleMs, signal)
+    if (this.#membership?.group === group) yield* this.#poll(topic, group, wait, signal)
+    else yield* this.#pushed(topic, group, wait, signal)
   }
 
-  async *#poll(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
-    let idleSinceMs = this.#clock.monotonicMs()
-    while (this.#clock.monotonicMs() - idleSinceMs < idleMs) {
+  async *#poll(topic: string, group: string, { idleMs, totalMs }: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    const startMs = this.#clock.monotonicMs()
+    let idleSinceMs = startMs
+    for (;;) {
+      const nowMs = this.#clock.monotonicMs()
+      if (nowMs - idleSinceMs >= idleMs || nowMs - startMs >= totalMs) return
       const records = await this.fetch(topic, group, POLL_RECORDS, signal)
       if (records.length === 0) await sleep(this.#clock, Math.min(POLL_MS, idleMs), signal)
       else idleSinceMs = this.#clock.monotonicMs()
@@ -132,22 +135,24 @@ export class ClientOperations implements Operations {
     }
   }
 
-  async *#pushed(topic: string, group: string, idleMs: number, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+  async *#pushed(topic: string, group: string, { idleMs, totalMs }: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
     const consumer = this.#client.pushConsumer({ group, topics: [topic], isolation: 'read_committed', signal })
     const each = consumer[Symbol.asyncIterator]()
-    let isOpen = true
+    const startMs = this.#clock.monotonicMs()
+    let shown: PushedRecord | null = null
     try {
       for (;;) {
-        const next = await this.#within(each.next(), idleMs)
-        if (next === null || next.done === true) {
-          isOpen = next === null
-          return
-        }
-        yield next.value
+        // Asking for the next one says that the last one is done.
+        shown = null
+        const next = await this.#within(each.next(), Math.min(idleMs, startMs + totalMs - this.#clock.monotonicMs()))
+        if (next === null || next.done === true) return
+        shown = next.value
+        yield shown
       }
     } finally {
-      // Asking for one more says that the last one is done.
-      if (isOpen) await Promise.all([each.next(), consumer.close()])
+      // What comes while it closes was not shown: it is nobody's, and comes again.
+      await shown?.ack()
+      await consumer.close()
     }
   }
 

@@ -1,6 +1,6 @@
-import type { Acked, Client, RecordToSend, Transaction, TransactionalProducer, TransactionOffset } from '../../client/types.ts'
-import { type Deferred, deferred } from '../../core/deferred.ts'
-import { MoonMQError } from '../../core/errors.ts'
+import type { Acked, Client, RecordToSend, Transaction, TransactionalProducer, TransactionOffset } from '../client/types.ts'
+import { type Deferred, deferred } from '../core/deferred.ts'
+import { MoonMQError } from '../core/errors.ts'
 
 /** A person thinks before COMMIT. */
 const TRANSACTION_TIMEOUT_MS = 10 * 60_000

@@ -1,4 +1,4 @@
-import type { ClientRecord } from '../client/types.ts'
+import type { ClientRecord } from './types.ts'
 
 /**
  * Merges partitions by timestamp; records of one partition keep their order, so an older timestamp behind a newer one of the same
