@@ -144,7 +144,10 @@ export class ConsumerSession implements RecordConsumer {
   begin(topic: string, partition: number, offset: number): void {
     const former = this.#positions.get(topic)?.[partition]
     if (former !== undefined) former.moves++
-    this.#setPosition(this.#deps.partitions.partition(topic, partition), offset, null)
+    const membership = this.#membership()
+    const granted = membership?.group === this.group ? membership.beginRound() : null
+    this.#setPosition(this.#deps.partitions.partition(topic, partition), offset, granted)
+    granted?.end()
   }
 
   async prepare(): Promise<void> {

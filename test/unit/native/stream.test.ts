@@ -188,3 +188,100 @@ test('delayed retry: tier by tier after its time, to its own group alone, and to
   ok([...headers.keys()].every((name) => !name.startsWith('moonmq.retry.')))
   read.release()
 })
+
+test('SETTLE: what could not be stored was refused all the same, and comes again after a while', async () => {
+  const at = await setUp()
+  await createTopic(at.broker, 't.dlq')
+  await fill(at, 3)
+  const connection = await at.connect('extended')
+  await connection.exchange('STREAM', request())
+  for (let attempt = 1; attempt < 3; attempt++) await settle(connection, [], [1])
+  at.logs.at('t.dlq', 0).state = 'failed'
+  const frames = await settle(connection, [[0, 0]], [1])
+  deepEqual([fateIn(frames)?.fate, fateIn(frames)?.code, ...given(frames.slice(1))], [0, 7])
+  await settle(connection, [[2, 2]])
+  equal(await committed(at), 1)
+  await at.clock.advance(999)
+  deepEqual(given(await connection.received()), [])
+  at.logs.at('t.dlq', 0).state = 'online'
+  await at.clock.advance(1)
+  deepEqual(given(await connection.received()), ['t-0@1'])
+  equal(fateIn(await settle(connection, [], [1]))?.fate, 2)
+  equal(await committed(at), 3)
+  await at.clock.advance(10_000)
+  deepEqual(given(await connection.received()), [])
+})
+
+test('SETTLE: a letter of a record that comes by again on the next connection is not written twice', async () => {
+  const at = await setUp()
+  await fill(at, 3)
+  for (let life = 0; life < 2; life++) {
+    const connection = await at.connect('extended')
+    await connection.exchange('STREAM', request())
+    for (let attempt = 1; attempt <= 3; attempt++) equal(fateIn(await settle(connection, [], [1]))?.attempts, attempt)
+    equal(await committed(at), 0, 'the first is not answered for')
+    connection.socket.destroy()
+  }
+  equal(at.logs.at('t.dlq', 0).logEndOffset, 1)
+})
+
+test('SETTLE: what was given before a partition was with another member is nobody\'s to answer for', async () => {
+  const at = await setUp(2)
+  await fill(at, 5, 't', 1)
+  await createTopic(at.broker, 'u')
+  const join = (connection: TestNativeConnection, memberId: string) =>
+    connection.exchange('JOIN_GROUP', { group: 'g', memberId, topics: ['t'] })
+  const [a, b] = [await at.connect('extended'), await at.connect('extended')]
+  await join(a, 'a')
+  equal(given(await a.exchange('STREAM', request())).length, 6)
+  await join(b, 'b')
+  await a.received()
+  equal(given(await b.exchange('STREAM', request())).length, 6)
+  await b.exchange('SETTLE', { done: [{ topic: 't', partition: 1, first: 0, last: 4 }], failed: [] })
+  b.socket.destroy()
+  await b.received()
+  await fill(at, 1, 't', 1)
+  deepEqual(given(await a.received()), ['t-1@5'])
+  const offset = async () => {
+    const [found] = await at.broker.groups.committed(contextOf(), { group: 'g', topics: [{ topic: 't', partitions: [1] }] })
+    return found?.value?.offset
+  }
+  equal(await offset(), 5)
+  await a.exchange('SETTLE', { done: [{ topic: 't', partition: 1, first: 5, last: 5 }], failed: [{ topic: 't', partition: 1, offset: 3, reason: '' }] })
+  equal(await offset(), 6)
+})
+
+test('STREAM: a group that is not the joined one is refused, and so is everything of a request in which one topic is', async () => {
+  const at = await setUp()
+  await createTopic(at.broker, 'u')
+  await fill(at, 1)
+  await fill(at, 1, 'u')
+  const connection = await at.connect('extended')
+  await connection.exchange('JOIN_GROUP', { group: 'other', memberId: '', topics: ['t'] })
+  equal(await connection.error('STREAM', request()), 13)
+  await connection.exchange('LEAVE_GROUP', { group: 'other', memberId: '' })
+  deepEqual(given(await connection.exchange('STREAM', request())), ['OK', 't-0@0'])
+  const topic = (name: string) => ({ topic: name, start: START_EARLIEST, value: 0, positions: [] })
+  equal(await connection.error('STREAM', request({ topics: [topic('t'), topic('u'), topic('missing')] })), 5)
+  await fill(at, 1, 'u')
+  deepEqual(given(await connection.received()), [])
+  equal((await settle(connection, [[0, 0]]))[0]?.op, 'SETTLED')
+  equal(await committed(at), 1)
+})
+
+test('STREAM of a member begins where it is told in what is its own', async () => {
+  const at = await setUp(2)
+  await fill(at, 3)
+  const connection = await at.connect('extended')
+  await connection.exchange('JOIN_GROUP', { group: 'g', memberId: '', topics: ['t'] })
+  const topics = [{ topic: 't', start: START_LATEST, value: 0, positions: [{ partition: 0, offset: 2 }] }]
+  deepEqual(given(await connection.exchange('STREAM', request({ topics }))), ['OK', 't-0@2'])
+})
+
+test('SETTLE: more failures than one request may carry', async () => {
+  const at = await setUp()
+  const connection = await at.connect('extended')
+  await connection.exchange('STREAM', request())
+  const failed = Array.from({ length: 257 }, (_, offset) => offset)
+  equal((await settle(connection, [], failed))[0]?.message['code'], 1)
+})
