@@ -26,7 +26,11 @@ describe('OffsetRanges', () => {
         const left = [...model]
         const some = random.below(next + 2)
         assert.deepEqual([ranges.first, ranges.has(some)], [left[0], model.has(some)], `seed ${seed}`)
-        for (const but of [some, left[0] ?? 0]) assert.equal(ranges.firstBut(but), left.find((offset) => offset !== but))
+        for (const but of [some, left[0] ?? 0])
+          assert.equal(
+            ranges.firstBut(but),
+            left.find((offset) => offset !== but),
+          )
         assert.equal(ranges.ranges, left.filter((offset) => !model.has(offset - 1)).length)
       }
     }
@@ -45,7 +49,10 @@ function streaming(fake: FakeBroker, maxUnsettled = 1000): { stream: RecordStrea
   const consumer = fake.broker.records.openConsumer(contextOf({ protocol: 'native' }), { group: 'g', isolation: 'read_uncommitted' })
   consumer.addTopic('orders')
   const { clock, broker } = fake
-  return { consumer, stream: new UnsettledStream({ consumer, clock, read: (request) => broker.records.read(contextOf(), request) }, { maxUnsettled }) }
+  return {
+    consumer,
+    stream: new UnsettledStream({ consumer, clock, read: (request) => broker.records.read(contextOf(), request) }, { maxUnsettled }),
+  }
 }
 
 async function committed({ broker }: FakeBroker): Promise<number | undefined> {

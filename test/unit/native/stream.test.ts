@@ -225,7 +225,7 @@ test('SETTLE: a letter of a record that comes by again on the next connection is
   equal(at.logs.at('t.dlq', 0).logEndOffset, 1)
 })
 
-test('SETTLE: what was given before a partition was with another member is nobody\'s to answer for', async () => {
+test("SETTLE: what was given before a partition was with another member is nobody's to answer for", async () => {
   const at = await setUp(2)
   await fill(at, 5, 't', 1)
   await createTopic(at.broker, 'u')
@@ -247,7 +247,10 @@ test('SETTLE: what was given before a partition was with another member is nobod
     return found?.value?.offset
   }
   equal(await offset(), 5)
-  await a.exchange('SETTLE', { done: [{ topic: 't', partition: 1, first: 5, last: 5 }], failed: [{ topic: 't', partition: 1, offset: 3, reason: '' }] })
+  await a.exchange('SETTLE', {
+    done: [{ topic: 't', partition: 1, first: 5, last: 5 }],
+    failed: [{ topic: 't', partition: 1, offset: 3, reason: '' }],
+  })
   equal(await offset(), 6)
 })
 
