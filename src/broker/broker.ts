@@ -50,6 +50,8 @@ export interface BrokerOptions {
   readonly dlqSuffix?: string
   /** NACKs after which a record becomes a dead letter. Default 3. */
   readonly maxDeliveries?: number
+  /** Dead letters that go back in one transaction. Default 8 MiB. */
+  readonly redriveSliceBytes?: number
   /** `moonmq.backend` of topics that are made without one. Default segmented. */
   readonly defaultBackend?: string
   /** When native producer names that nobody uses are forgotten. Default after a day. */

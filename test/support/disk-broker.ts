@@ -47,6 +47,7 @@ export interface DiskBrokerOptions {
   readonly clock?: Clock
   readonly metrics?: Metrics
   readonly maxInflightProduceBytes?: number
+  readonly redriveSliceBytes?: number
 }
 
 /** Groups are loaded when it resolves. Each call is another process of another boot. */
@@ -54,9 +55,9 @@ export async function diskBroker(
   disk: MemoryDisk,
   settings: Record<string, string> = {},
   failpoint: Failpoint = NO_FAILPOINT,
-  { log = SILENT, boot, metrics = NO_METRICS, ...options }: DiskBrokerOptions = {},
+  { log = SILENT, boot, metrics = NO_METRICS, clock, ...options }: DiskBrokerOptions = {},
 ): Promise<DiskBroker> {
-  const machine = machineWith(disk, failpoint, boot, options.clock)
+  const machine = machineWith(disk, failpoint, boot, clock)
   const codecs = new Codecs({ loader: machine.loader })
   const kafka = new Map(Object.entries(settings))
   const data = await Data.open(
@@ -76,7 +77,7 @@ export async function diskBroker(
     {
       nodeId: 0,
       settings: kafka,
-      ...(options.maxInflightProduceBytes === undefined ? {} : { maxInflightProduceBytes: options.maxInflightProduceBytes }),
+      ...options,
     },
   )
   await broker.loadGroups()

@@ -166,12 +166,13 @@ const MAX_HELD_RATIO = 4
  */
 export function copiedOut(decoded: Decoded, readBytes: number): boolean {
   if (readBytes + decoded.inflatedBytes <= MAX_HELD_RATIO * decoded.bytes) return false
-  const copy = (bytes: Buffer | null) => (bytes === null ? null : Buffer.from(bytes))
-  decoded.records = decoded.records.map((record) => ({
-    ...record,
-    key: copy(record.key),
-    value: copy(record.value),
-    headers: record.headers.map(({ key, value }) => ({ key, value: copy(value) })),
-  }))
+  decoded.records = decoded.records.map(copyOf)
   return true
+}
+
+/** In memory of its own. */
+export function copyOf(record: DeliveredRecord): DeliveredRecord {
+  const copy = (bytes: Buffer | null) => (bytes === null ? null : Buffer.from(bytes))
+  const headers = record.headers.map(({ key, value }) => ({ key, value: copy(value) }))
+  return { ...record, key: copy(record.key), value: copy(record.value), headers }
 }
