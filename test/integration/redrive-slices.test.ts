@@ -25,7 +25,15 @@ test('many letters go back in slices, in batches that their topics take, and not
   deepEqual(await redrive([50, 1, 999, 1]), { redriven: 2, already: 0, missing: 1 })
   deepEqual(await redrive(all), { redriven: 58, already: 2, missing: 0 })
   deepEqual(await redrive(all), { redriven: 0, already: 60, missing: 0 })
-  const request = { topic: 'jobs', partition: 0, offset: 0, isolation: 'read_committed', maxRecords: 100, maxBytes: 1e6, maxWaitMs: 0 } as const
+  const request = {
+    topic: 'jobs',
+    partition: 0,
+    offset: 0,
+    isolation: 'read_committed',
+    maxRecords: 100,
+    maxBytes: 1e6,
+    maxWaitMs: 0,
+  } as const
   const read = await broker.records.read(contextOf(), request)
   deepEqual(
     read.records.map(({ value }) => Number(value)),
