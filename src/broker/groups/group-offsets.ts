@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Counter, Metrics } from '../../core/counters.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { TopicPartition } from '../../core/types.ts'
 import type { MetadataImage } from '../../metadata/types.ts'
 import type { NewRecord } from '../../record/builder.ts'
@@ -202,11 +203,11 @@ export class GroupOffsets {
     _context: RequestContext,
     { group, offsets }: Parameters<GroupPort['deleteOffsets']>[1],
   ): Promise<readonly (MoonMQError | null)[]> {
-    const shard = await this.#table.writable(group)
     const { topics } = this.#image()
-    const missing = offsets.map(({ topic, partition }) =>
+    const missing = await inTurns(this.#clock, offsets, ({ topic, partition }) =>
       topics.get(topic)?.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null,
     )
+    const shard = await this.#table.writable(group)
     // As Kafka, which does not look for the group when there is nothing left to delete.
     if (offsets.length > 0 && missing.every((each) => each !== null)) return missing
     const entry = shard.groups.get(group)

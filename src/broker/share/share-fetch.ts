@@ -48,6 +48,8 @@ export function sharedPartition({ topicId, partition }: SessionPartition, error:
 
 /** Reads on which nothing was found are tried again while gaps are passed over, at most so often. */
 const MAX_GAP_READS = 100
+/** Of one request, before others get their turn. */
+const PARTITIONS_PER_TURN = 500
 
 /** Gives records of the partitions of a session to its member, waiting until there are some. */
 export class ShareFetcher {
@@ -63,7 +65,9 @@ export class ShareFetcher {
     const deadlineMs = this.#deps.clock.monotonicMs() + request.maxWaitMs
     const sources: Source[] = []
     const failed: SharedPartition[] = []
+    let step = 0
     for (const asked of session.partitions.values()) {
+      if (++step % PARTITIONS_PER_TURN === 0) await this.#nextTurn()
       try {
         sources.push(await this.#open(context, session.group, asked))
       } catch (error) {
@@ -101,7 +105,9 @@ export class ShareFetcher {
     if (wanted <= 1) return true
     const { isolation } = this.#deps.settingsOf(session.group)
     let bytes = 0
+    let step = 0
     for (const { topic, entry, log } of sources) {
+      if (++step % PARTITIONS_PER_TURN === 0) await this.#nextTurn()
       if (entry.isGone || log.state === 'closed') return true
       if (entry.isReading) continue
       entry.machine.trim(log.logStartOffset)
@@ -119,6 +125,10 @@ export class ShareFetcher {
       }
     }
     return false
+  }
+
+  #nextTurn(): Promise<void> {
+    return new Promise((resolve) => this.#deps.clock.defer(resolve))
   }
 
   async #wait(bell: Bell, waitMs: number): Promise<void> {
@@ -170,7 +180,9 @@ export class ShareFetcher {
     found: Found,
   ): Promise<void> {
     let { maxBytes, maxRecords } = request
+    let step = 0
     for (const source of sources) {
+      if (++step % PARTITIONS_PER_TURN === 0) await this.#nextTurn()
       if (maxRecords <= 0 || (maxBytes <= 0 && found.hasRecords) || context.signal.aborted) return
       try {
         const limits = { maxBytes, maxRecords, batchSize: request.batchSize, isStrict: request.isStrict }

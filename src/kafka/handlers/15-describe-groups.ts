@@ -3,6 +3,7 @@
  * and GROUP_ID_NOT_FOUND from 6 (KIP-1043).
  */
 import type { GroupDescription } from '../../broker/ports.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { DescribeGroupsRequest, DescribeGroupsResponse } from '../../schema/types.generated.ts'
 import { errorFields, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED } from '../cluster-view.ts'
@@ -20,7 +21,8 @@ export const describeGroups = api<DescribeGroupsRequest, DescribeGroupsResponse>
   async handle(call, request) {
     const described = await call.broker.groups.describe(call.context, request.groups)
     const authorizedOperations = request.includeAuthorizedOperations ? GROUP_OPERATIONS : OPERATIONS_NOT_ASKED
-    return { throttleTimeMs: 0, groups: described.map((group) => answer(group, call.version, authorizedOperations)) }
+    const groups = await inTurns(call.clock, described, (group) => answer(group, call.version, authorizedOperations))
+    return { throttleTimeMs: 0, groups }
   },
   refuse: (error, request, call) => ({
     throttleTimeMs: 0,

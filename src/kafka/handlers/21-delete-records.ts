@@ -20,11 +20,10 @@ export const deleteRecords = api<DeleteRecordsRequest, DeleteRecordsResponse>({
   versions: [0, 2],
   omissions: [],
   async handle(call, request) {
-    const topics: DeleteRecordsResponse['topics'][number][] = []
-    for (const { name, partitions } of request.topics) {
-      const answer = (asked: Asked) => answerFor(call, name, asked, request.timeoutMs)
-      topics.push({ name, partitions: await inTurns(call.clock, partitions, answer) })
-    }
+    const topics = await inTurns(call.clock, request.topics, async ({ name, partitions }) => ({
+      name,
+      partitions: await inTurns(call.clock, partitions, (asked) => answerFor(call, name, asked, request.timeoutMs)),
+    }))
     return { throttleTimeMs: 0, topics }
   },
   refuse: (error, request) => ({

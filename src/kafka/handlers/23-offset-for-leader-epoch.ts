@@ -1,5 +1,6 @@
 /** OffsetForLeaderEpoch: where an epoch of a partition ended (KIP-101, KIP-320), so that a client notices a log that was cut. */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse } from '../../schema/types.generated.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
@@ -12,13 +13,13 @@ export const offsetForLeaderEpoch = api<OffsetForLeaderEpochRequest, OffsetForLe
   name: 'OffsetForLeaderEpoch',
   versions: [2, 4],
   omissions: [],
-  handle: (call, request) => ({
-    throttleTimeMs: 0,
-    topics: request.topics.map(({ topic, partitions }) => ({
+  async handle(call, request) {
+    const topics = await inTurns(call.clock, request.topics, async ({ topic, partitions }) => ({
       topic,
-      partitions: partitions.map((asked) => answerFor(call, topic, asked)),
-    })),
-  }),
+      partitions: await inTurns(call.clock, partitions, (asked) => answerFor(call, topic, asked)),
+    }))
+    return { throttleTimeMs: 0, topics }
+  },
   refuse: (error, request) => ({
     throttleTimeMs: 0,
     topics: request.topics.map(({ topic, partitions }) => ({

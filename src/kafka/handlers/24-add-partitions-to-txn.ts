@@ -27,14 +27,14 @@ export const addPartitionsToTxn = api<AddPartitionsToTxnRequest, AddPartitionsTo
     if (call.version < BATCHED_SINCE) {
       const owner = ownerBefore(request)
       const partitions = partitionsOf(request.v3AndBelowTopics)
-      const outcomes = missingOf(call, partitions) ?? (await added(call, owner, partitions))
+      const outcomes = (await missingOf(call, partitions)) ?? (await added(call, owner, partitions))
       return { throttleTimeMs: 0, resultsByTopicV3AndBelow: results(call.version, request.v3AndBelowTopics, outcomes) }
     }
     const resultsByTransaction = await inTurns(call.clock, request.transactions, async (owner) => {
       const { transactionalId, topics, verifyOnly } = owner
       const partitions = partitionsOf(topics)
       const outcomes =
-        missingOf(call, partitions) ??
+        (await missingOf(call, partitions)) ??
         (verifyOnly ? call.broker.transactions.verifyPartitions(owner, partitions) : await added(call, owner, partitions))
       return { transactionalId, topicResults: results(call.version, topics, outcomes) }
     })
@@ -63,12 +63,13 @@ function all(topics: Topics, error: MoonMQError): MoonMQError[] {
 }
 
 /** One that is not there keeps the others from being looked at. Null when all are there. */
-function missingOf(call: KafkaCall, partitions: readonly TopicPartition[]): Outcomes | null {
-  const missing = partitions.map(({ topic, partition }) =>
+async function missingOf(call: KafkaCall, partitions: readonly TopicPartition[]): Promise<Outcomes | null> {
+  const missing = await inTurns(call.clock, partitions, ({ topic, partition }) =>
     call.broker.topics.find(topic)?.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null,
   )
   if (missing.every((error) => error === null)) return null
-  return missing.map((error) => error ?? new MoonMQError('OPERATION_NOT_ATTEMPTED'))
+  const notTried = new MoonMQError('OPERATION_NOT_ATTEMPTED')
+  return missing.map((error) => error ?? notTried)
 }
 
 async function added(call: KafkaCall, owner: TransactionOwner, partitions: readonly TopicPartition[]): Promise<Outcomes> {

@@ -3,8 +3,9 @@
  * member that was replaced is fenced (KIP-447); from version 5 on the commit itself makes the group part of the transaction (KIP-890);
  * topics by id from version 6 on.
  */
-import type { OffsetAndMetadata, TransactionSupport } from '../../broker/ports.ts'
+import type { CommitOffsets, OffsetAndMetadata, TransactionSupport } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { TxnOffsetCommitRequest, TxnOffsetCommitResponse } from '../../schema/types.generated.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
@@ -25,13 +26,15 @@ export const txnOffsetCommit = api<TxnOffsetCommitRequest, TxnOffsetCommitRespon
     const named = request.topics.map((topic) => ({ topic, name: nameOf(call, topic) }))
     // In the order of the request, null for what was stored or tried: topics may come and go until the answer.
     const refusals: (MoonMQError | null)[] = []
-    const offsets = named.flatMap(({ topic, name }) =>
-      topic.partitions.flatMap((asked) => {
+    const offsets: CommitOffsets['offsets'][number][] = []
+    await inTurns(call.clock, named, ({ topic, name }) => {
+      for (const asked of topic.partitions) {
         const refusal = missing(call, topic, name, asked.partitionIndex)
         refusals.push(refusal)
-        return refusal !== null || name === undefined ? [] : [{ topic: name, partition: asked.partitionIndex, value: committedOf(asked) }]
-      }),
-    )
+        if (refusal === null && name !== undefined)
+          offsets.push({ topic: name, partition: asked.partitionIndex, value: committedOf(asked) })
+      }
+    })
     const { groupId: group, generationIdOrMemberEpoch: generation, memberId, groupInstanceId: instanceId } = request
     const commit = { group, generation, memberId, instanceId, offsets, durable: true }
     // What is not there is said before anybody asks whose transaction it is, as in Kafka.

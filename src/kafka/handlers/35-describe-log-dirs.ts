@@ -16,7 +16,7 @@ export const describeLogDirs = api<DescribeLogDirsRequest, DescribeLogDirsRespon
   omissions: ['Topics with moonmq.storage=memory are in no folder, so they are left out.'],
   async handle(call, request) {
     const { path, freeBytes, totalBytes } = await call.broker.admin.describeFolder(call.context)
-    const topics = await inTurns(call.clock, wanted(call, request), ({ name, partitions }) => sizesOf(call, name, partitions))
+    const topics = await inTurns(call.clock, await wanted(call, request), ({ name, partitions }) => sizesOf(call, name, partitions))
     const folder = {
       errorCode: 0,
       logDir: path,
@@ -37,14 +37,14 @@ interface Wanted {
 }
 
 /** Each topic once, however often it is named. */
-function wanted(call: KafkaCall, { topics }: DescribeLogDirsRequest): readonly Wanted[] {
+async function wanted(call: KafkaCall, { topics }: DescribeLogDirsRequest): Promise<readonly Wanted[]> {
   if (topics === null) return call.broker.topics.list().map(({ name }) => ({ name, partitions: null }))
   const byName = new Map<string, Set<number>>()
-  for (const { topic, partitions } of topics) {
+  await inTurns(call.clock, topics, ({ topic, partitions }) => {
     const named = byName.get(topic) ?? new Set()
     byName.set(topic, named)
     for (const partition of partitions) named.add(partition)
-  }
+  })
   return [...byName].map(([name, partitions]) => ({ name, partitions }))
 }
 

@@ -3,6 +3,7 @@
  * an unclean one. Null partitions = all that need one, which is none.
  */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ElectLeadersRequest, ElectLeadersResponse } from '../../schema/types.generated.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
@@ -22,7 +23,7 @@ export const electLeaders = api<ElectLeadersRequest, ElectLeadersResponse>({
   name: 'ElectLeaders',
   versions: [0, 2],
   omissions: ['There is one replica of each partition: ELECTION_NOT_NEEDED.'],
-  handle(call, request) {
+  async handle(call, request) {
     const { electionType, topicPartitions } = request
     // Kafka takes an empty list for nothing to do before it looks at the type.
     if (topicPartitions?.length === 0) return { throttleTimeMs: 0, errorCode: 0, replicaElectionResults: [] }
@@ -35,7 +36,10 @@ export const electLeaders = api<ElectLeadersRequest, ElectLeadersResponse>({
     return {
       throttleTimeMs: 0,
       errorCode: 0,
-      replicaElectionResults: resultsFor(request, (topic, partition) => elected(call, topic, partition)),
+      replicaElectionResults: await inTurns(call.clock, request.topicPartitions ?? [], ({ topic, partitions }) => ({
+        topic,
+        partitionResult: partitions.map((partition) => ({ partitionId: partition, ...elected(call, topic, partition) })),
+      })),
     }
   },
   refuse: (error, request, call) => ({

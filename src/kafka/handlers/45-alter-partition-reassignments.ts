@@ -3,6 +3,7 @@
  * other one is refused, and there is nothing to cancel.
  */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse } from '../../schema/types.generated.ts'
 import { errorFields } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
@@ -14,10 +15,16 @@ export const alterPartitionReassignments = api<AlterPartitionReassignmentsReques
   name: 'AlterPartitionReassignments',
   versions: [0, 1],
   omissions: ['There is one broker: replicas on another one are INVALID_REPLICA_ASSIGNMENT.'],
-  handle(call, request) {
+  async handle(call, request) {
     const { timeoutMs, allowReplicationFactorChange } = request
     if (timeoutMs <= 0) throw new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs })
-    const responses = responsesFor(request, (name, { partitionIndex, replicas }) => outcomeOf(call, name, partitionIndex, replicas))
+    const responses = await inTurns(call.clock, request.topics, ({ name, partitions }) => ({
+      name,
+      partitions: partitions.map(({ partitionIndex, replicas }) => ({
+        partitionIndex,
+        ...outcomeOf(call, name, partitionIndex, replicas),
+      })),
+    }))
     return { throttleTimeMs: 0, allowReplicationFactorChange, ...errorFields(null), responses }
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, ...errorFields(error), responses: responsesFor(request, () => errorFields(error)) }),

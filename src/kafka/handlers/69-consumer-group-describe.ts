@@ -1,5 +1,6 @@
 /** ConsumerGroupDescribe: state, epochs and members of consumer groups, with what each has and is to have (KIP-848). */
 import type { ConsumerAssignment, ConsumerGroupDescription } from '../../broker/ports.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse } from '../../schema/types.generated.ts'
 import { errorFields, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED } from '../cluster-view.ts'
@@ -17,7 +18,8 @@ export const consumerGroupDescribe = api<ConsumerGroupDescribeRequest, ConsumerG
   async handle(call, request) {
     const described = await call.broker.groups.describeConsumerGroups(call.context, request.groupIds)
     const authorizedOperations = request.includeAuthorizedOperations ? GROUP_OPERATIONS : OPERATIONS_NOT_ASKED
-    return { throttleTimeMs: 0, groups: described.map((group) => ({ ...answer(group, call.version), authorizedOperations })) }
+    const groups = await inTurns(call.clock, described, (group) => ({ ...answer(group, call.version), authorizedOperations }))
+    return { throttleTimeMs: 0, groups }
   },
   refuse: (error, request) => ({
     throttleTimeMs: 0,

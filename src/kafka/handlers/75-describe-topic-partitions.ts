@@ -3,6 +3,7 @@
  * cursor names the first partition that is left, and a client asks again from there. No topics = all of them.
  */
 import { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
@@ -20,7 +21,7 @@ export const describeTopicPartitions = api<DescribeTopicPartitionsRequest, Descr
   name: 'DescribeTopicPartitions',
   versions: [0, 0],
   omissions: ['Eligible leader replicas are not kept: their lists are empty.'],
-  handle(call, request) {
+  async handle(call, request) {
     const { cursor } = request
     if (cursor !== null && cursor.partitionIndex < 0) {
       throw new MoonMQError('INVALID_REQUEST', { reason: `the cursor points to partition ${cursor.partitionIndex}` })
@@ -30,21 +31,22 @@ export const describeTopicPartitions = api<DescribeTopicPartitionsRequest, Descr
     }
     let left = Math.max(1, Math.min(request.responsePartitionLimit, MAX_PARTITIONS_PER_ANSWER))
     const topics: TopicAnswer[] = []
-    for (const name of askedNames(call, request)) {
+    let nextCursor: { topicName: string; partitionIndex: number } | null = null
+    await inTurns(call.clock, askedNames(call, request), (name) => {
+      if (nextCursor !== null) return
       const topic = call.broker.topics.find(name)
       if (topic === undefined) {
         topics.push(missing(name))
-        continue
+        return
       }
       const from = cursor?.topicName === name ? cursor.partitionIndex : 0
-      if (left === 0) return { throttleTimeMs: 0, topics, nextCursor: { topicName: name, partitionIndex: from } }
       const page = topic.partitions.slice(from, from + left)
-      topics.push(answerFor(call, topic, page))
-      left -= page.length
+      if (left > 0) topics.push(answerFor(call, topic, page))
       const next = from + page.length
-      if (next < topic.partitions.length) return { throttleTimeMs: 0, topics, nextCursor: { topicName: name, partitionIndex: next } }
-    }
-    return { throttleTimeMs: 0, topics, nextCursor: null }
+      if (left === 0 || next < topic.partitions.length) nextCursor = { topicName: name, partitionIndex: next }
+      left -= page.length
+    })
+    return { throttleTimeMs: 0, topics, nextCursor }
   },
   refuse: (error, request) => ({
     throttleTimeMs: 0,

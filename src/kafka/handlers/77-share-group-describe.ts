@@ -1,6 +1,7 @@
 /** ShareGroupDescribe (KIP-932): share groups with their members and what each reads. */
 import type { ShareGroupDescription, SharePartitions } from '../../broker/ports.ts'
 import type { MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { ShareGroupDescribeRequest, ShareGroupDescribeResponse } from '../../schema/types.generated.ts'
 import { errorFields, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED } from '../cluster-view.ts'
@@ -14,9 +15,9 @@ export const shareGroupDescribe = api<ShareGroupDescribeRequest, ShareGroupDescr
   versions: [1, 1],
   omissions: [],
   async handle(call, request) {
-    const groups = await call.broker.share.describe(call.context, request.groupIds)
+    const described = await call.broker.share.describe(call.context, request.groupIds)
     const operations = request.includeAuthorizedOperations ? GROUP_OPERATIONS : OPERATIONS_NOT_ASKED
-    return { throttleTimeMs: 0, groups: groups.map((group) => answerOf(group, operations)) }
+    return { throttleTimeMs: 0, groups: await inTurns(call.clock, described, (group) => answerOf(group, operations)) }
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, groups: request.groupIds.map((groupId) => failed(groupId, error)) }),
 })
