@@ -145,7 +145,7 @@ class LinkClient implements Client {
   }
 
   pushConsumer(options: PushConsumerOptions): PushConsumer {
-    return this.#keep((gone) => new StreamConsumer(this.#newLink(), this.#signalled(options), gone))
+    return this.#keep((gone) => new StreamConsumer({ link: this.#newLink(), clock: this.#deps.clock }, this.#signalled(options), gone))
   }
 
   session(): Session {

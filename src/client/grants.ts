@@ -35,7 +35,7 @@ export function keyOf(topic: string, partition: number): string {
 }
 
 /** As requests name them. */
-export function listed(grants: Iterable<Grant>): Assigned {
+export function listed(grants: Iterable<{ readonly topic: string; readonly partition: number }>): Assigned {
   const topics = new Map<string, number[]>()
   for (const { topic, partition } of grants) {
     const partitions = topics.get(topic)

@@ -53,6 +53,11 @@ export class GroupMember {
     return this.#memberId
   }
 
+  /** Where it is a member; null once the place is lost. */
+  get connection(): ClientConnection | null {
+    return this.#connection
+  }
+
   get isMember(): boolean {
     return this.#connection?.open === true
   }

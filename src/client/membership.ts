@@ -6,7 +6,7 @@ import type { Link } from './link.ts'
 import type { TopicCursor } from './topic-cursor.ts'
 import type { AssignedPartitions, ClientRecord, ConsumerOptions, GroupChange } from './types.ts'
 
-const DEFAULT_REBALANCE_MS = 60_000
+export const DEFAULT_REBALANCE_MS = 60_000
 /** Positions in one request. */
 const MAX_POSITIONS = 10_000
 

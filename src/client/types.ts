@@ -191,7 +191,10 @@ export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
 export interface PushConsumerOptions {
   readonly group: string
   readonly topics: readonly string[]
-  /** Where partitions begin; `committed`: where the group is, at the earliest record where it is nowhere. Default `committed`. */
+  /**
+   * Where partitions begin. Default `committed`: where the group is, at the earliest record where it is nowhere. Then the consumer is a member:
+   * each partition goes to one of them. Anything else, or a group without a name, reads every partition, whoever else is in the group.
+   */
   readonly from?: StartPosition | 'committed'
   readonly isolation?: IsolationLevel
   /** Of records that were pushed and not taken by the loop. Default 4 MiB; one record may be larger. */
@@ -200,22 +203,38 @@ export interface PushConsumerOptions {
   readonly maxRecords?: number
   /** `after`: a record is done once the loop asks for the next one, unless it was refused. `manual`: only `ack` says so. Default `after`. */
   readonly commit?: 'after' | 'manual'
+  /** As of a consumer that pulls. */
+  readonly memberId?: string
+  /** Likewise. */
+  readonly rebalanceTimeoutMs?: number
+  /** Likewise. */
+  readonly onChange?: (change: GroupChange) => void | Promise<void>
+  /** Ends the loop with ABORTED. What it was not done with comes again. */
   readonly signal?: AbortSignal
 }
 
 /** A record of a push consumer, which is answered for by itself. */
 export interface PushedRecord extends ClientRecord {
-  /** The record is done; resolves when that is synced. */
-  ack(): Promise<void>
+  /**
+   * The record is done; resolves when that is synced, over a lost connection too. Rejects with GROUP_MEMBER_UNKNOWN when its partition went to
+   * another member before. A signal only ends the waiting: it stays done.
+   */
+  ack(control?: RequestControl): Promise<void>
   /**
    * It could not be processed: it comes again, after the delays of its topic where it has some, and becomes a dead letter at last. Resolves
-   * when that is synced. `attempts` is 0 when the connection broke, after which the record comes again.
+   * when that is synced. `attempts` is 0 when the connection broke or the partition went to another member, after which the record comes again. Of
+   * the reason 1,024 bytes are kept. After ABORTED the record was refused or not, and comes again unless it is a dead letter by that.
    */
-  nack(reason?: string): Promise<NackResult>
+  nack(reason?: string, control?: RequestControl): Promise<NackResult>
 }
 
 /** Records of a group as the broker pushes them, from the moment that they are durable. */
-export interface PushConsumer extends Resource, AsyncIterable<PushedRecord> {}
+export interface PushConsumer extends Resource, AsyncIterable<PushedRecord> {
+  /** Empty before it has joined, unless it was chosen, and outside of the membership. */
+  readonly memberId: string
+  /** What it reads now as a member. */
+  readonly assignment: readonly AssignedPartitions[]
+}
 
 export interface TopicSummary {
   readonly name: string

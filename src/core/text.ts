@@ -11,6 +11,12 @@ export function decodeUtf8(bytes: Buffer): string | null {
   }
 }
 
+/** As much of the text as fits into so many bytes of UTF-8. */
+export function cutUtf8(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text)
+  return bytes.length <= maxBytes ? text : new TextDecoder().decode(bytes.subarray(0, maxBytes), { stream: true })
+}
+
 /** Bytes as text when they are UTF-8 without control characters, else as `base64:…`; null is `null`. */
 export function shown(bytes: Buffer | null): string {
   if (bytes === null) return 'null'

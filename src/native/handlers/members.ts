@@ -1,7 +1,7 @@
 import type { GroupMembership } from '../../broker/ports.ts'
 import { isCode } from '../../core/errors.ts'
 import { encodeFrame, ZERO_CORRELATION } from '../../wire/frame.ts'
-import { type Answer, type Call, type Handler, ok, reply } from '../session.ts'
+import { AndThen, type Answer, type Call, type Handler, ok, reply } from '../session.ts'
 import { page } from './admin.ts'
 import { join, memberOf, sortedGroups, stateWord } from './groups.ts'
 
@@ -32,7 +32,8 @@ export const memberSync: Handler<'MEMBER_SYNC'> = {
   handle(call, { group, held }) {
     const membership = memberOf(call, group)
     membership.hold(held)
-    return state(call, membership)
+    // What it is told here is pushed from now on.
+    return new AndThen(state(call, membership), () => call.session.push?.wake())
   },
 }
 

@@ -47,7 +47,7 @@ export function grantsOf(
 }
 
 /** What of the grants is named. */
-export function keptOf(grants: Grants, named: ReadonlyMap<Uuid, ReadonlySet<number>>): Grants {
+export function keptOf(grants: Grants, named: ReadonlyMap<Uuid, { has(partition: number): boolean }>): Grants {
   const kept = new Map<Uuid, GrantedPartitions>()
   for (const [topicId, partitions] of grants) {
     const names = named.get(topicId)

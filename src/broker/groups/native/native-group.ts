@@ -37,6 +37,8 @@ interface Member extends Omit<NativeJoin, 'replaces'> {
   grants: Grants
   /** What a cooperative member was told and has not let go of. */
   held: Grants
+  /** The grants, of a cooperative member those that it knows of: it cannot hold on to what it was given without a word. */
+  readable: Grants
   /** When it must have let go of what is not its any more. */
   releaseByMs: number
   /** It was told, or told to ask, about these grants. */
@@ -114,7 +116,18 @@ export class NativeGroup implements GroupMachine {
     const joinEpoch = known?.joinEpoch ?? this.#epoch + 1
     const { target = NO_ASSIGNMENT, grants = NO_GRANTS, releaseByMs = NEVER } = known ?? {}
     const held = join.cooperative === null ? NO_GRANTS : (known?.held ?? NO_GRANTS)
-    this.#members.set(join.memberId, { ...rest, topics, joinEpoch, deadlineMs, target, grants, held, releaseByMs, told: grants })
+    this.#members.set(join.memberId, {
+      ...rest,
+      topics,
+      joinEpoch,
+      deadlineMs,
+      target,
+      grants,
+      held,
+      readable: NO_GRANTS,
+      releaseByMs,
+      told: grants,
+    })
     const { memberId } = join
     this.#assign(known === undefined ? `member ${memberId} joined` : `member ${memberId} reads other topics`, nowMs, memberId)
     return { joinEpoch }
@@ -193,6 +206,7 @@ export class NativeGroup implements GroupMachine {
         return holder === undefined || holder === member.memberId
       })
       if (!sameHolding(grants, member.grants)) member.grants = grants
+      member.readable = readableOf(member)
       if (waits) this.#waits = true
       if (!exceeds(member.held, member.target)) member.releaseByMs = NEVER
       else if (member.releaseByMs === NEVER) member.releaseByMs = nowMs + (member.cooperative?.rebalanceTimeoutMs ?? NEVER)
@@ -205,6 +219,7 @@ export class NativeGroup implements GroupMachine {
   /** A cooperative member holds what it is told from then on. */
   #tell(member: Member): void {
     if (member.cooperative !== null) member.held = union(member.held, member.grants)
+    member.readable = member.grants
     member.told = member.grants
   }
 
@@ -234,7 +249,7 @@ export class NativeGroup implements GroupMachine {
   // ---- rounds ---------------------------------------------------------------------------------------------------------------
 
   beginRound(memberId: string): Round {
-    const round = { memberId, grants: this.#member(memberId).grants }
+    const round = { memberId, grants: this.#member(memberId).readable }
     this.#rounds.add(round)
     return round
   }
@@ -352,4 +367,9 @@ function sameTexts(left: readonly string[], right: readonly string[]): boolean {
 
 function byBytes(left: string, right: string): number {
   return Buffer.compare(Buffer.from(left), Buffer.from(right))
+}
+
+function readableOf({ cooperative, grants, held, readable }: Member): Grants {
+  if (cooperative === null || grants === readable) return grants
+  return keptOf(grants, held)
 }
