@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect } from '../../src/client/index.ts'
@@ -9,16 +11,23 @@ import { SeededRandom } from '../../src/core/random.ts'
 import { provenanceOf } from '../../src/record/dead-letter.ts'
 import { BrokerProcess } from '../support/broker-process.ts'
 import { byLane, seedOr } from '../support/lane.ts'
-import { JOBS } from '../support/nack-worker.ts'
+import { JOBS, lowIn, PULLED } from '../support/nack-jobs.ts'
 import { inRoot } from '../support/root.ts'
 
-const RECORDS = byLane({ quick: 200, ci: 300, full: 5000 })
-const KILLS = byLane({ quick: 2, ci: 4, full: 30 })
+const RECORDS = byLane({ quick: 200, ci: 300, full: 3000 })
+/** Kills go on until both are over. */
+const KILLS = byLane({ quick: 2, ci: 5, full: 30 })
+const LEAST_MS = byLane({ quick: 0, ci: 0, full: 60_000 })
+/** Between two records, so that there is work as long as something is killed. */
+const PACE_MS = byLane({ quick: 0, ci: 5, full: 15 })
 const BAD_EVERY = 10
 const LETTERS = 'jobs.dlq'
 
-function startWorker(address: string): ChildProcess {
-  return spawn(process.execPath, [inRoot('dist', 'test', 'support', 'nack-worker.js'), address], { stdio: 'ignore' })
+/** One that is pushed to, and one that pulls as version 1 does and keeps its own account. */
+const WORKERS = ['nack-worker.js', 'nack-worker-version-1.js'] as const
+
+function startWorker(name: string, address: string, account: string): ChildProcess {
+  return spawn(process.execPath, [inRoot('dist', 'test', 'support', name), address, account], { stdio: 'ignore' })
 }
 
 async function kill(child: ChildProcess): Promise<void> {
@@ -49,6 +58,7 @@ async function produce(broker: BrokerProcess): Promise<void> {
       for (const value of [...left]) {
         await producer.send(JOBS.topic, { key: value, value })
         left.delete(value)
+        await pause(PACE_MS)
       }
     })
   }
@@ -60,49 +70,67 @@ async function allOf(client: Client, topic: string): Promise<ClientRecord[]> {
   return found
 }
 
-async function isConsumed(client: Client): Promise<boolean> {
+/** What version 1 has committed says what was delivered; its account says what is done. */
+async function isConsumed(client: Client, account: string): Promise<boolean> {
   const [ends, committed] = await Promise.all([
     client.admin.describeTopic(JOBS.topic),
     client.admin.committedOffsets(JOBS.group, [JOBS.topic]),
   ])
-  return ends.partitions.every(({ partition, highWatermark }) => Math.max(0, committed[0]?.offsets[partition] ?? 0) === highWatermark)
+  const low = lowIn(account)
+  return ends.partitions.every(
+    ({ partition, highWatermark }) =>
+      Math.max(0, committed[0]?.offsets[partition] ?? 0) === highWatermark && low[partition] === Math.max(0, highWatermark),
+  )
 }
 
-test('kill -9 of broker and consumer at any moment: each record is processed or a dead letter, and each letter goes back once', async () => {
+test('kill -9 of broker and consumers at any moment: each record is processed or a dead letter, and each letter goes back once', async (t) => {
   const seed = seedOr(1)
   const random = new SeededRandom(seed)
   await using broker = await BrokerProcess.start()
   await insisting(broker, async (client) => {
     await client.admin.createTopic(JOBS.topic, { partitions: JOBS.partitions })
-    await client.admin.createTopic(JOBS.done, { partitions: 1 })
+    for (const topic of [JOBS.done, PULLED.done]) await client.admin.createTopic(topic, { partitions: 1 })
   })
-  let worker = startWorker(broker.address)
+  const account = join(broker.dataDir, '..', 'account.json')
+  const workers = WORKERS.map((name) => startWorker(name, broker.address, account))
+  const counts = { broker: 0, workers: 0 }
   try {
     const producing = produce(broker)
-    for (let kills = 0; kills < KILLS; kills++) {
+    const startedMs = performance.now()
+    for (let kills = 0; kills < KILLS || performance.now() - startedMs < LEAST_MS; kills++) {
       await pause(300 + random.below(1200))
-      if (random.below(3) > 0) {
+      const victim = random.below(4)
+      const [name, worker] = [WORKERS[victim], workers[victim]]
+      if (name === undefined || worker === undefined) {
         await broker.kill()
         await broker.start()
+        counts.broker++
       } else {
         await kill(worker)
-        worker = startWorker(broker.address)
+        workers[victim] = startWorker(name, broker.address, account)
+        counts.workers++
       }
     }
+    t.diagnostic(`${counts.broker} kills of the broker, ${counts.workers} of workers in ${Math.round(performance.now() - startedMs)} ms`)
     await producing
-    while (!(await insisting(broker, isConsumed))) await pause(100)
+    while (!(await insisting(broker, (client) => isConsumed(client, account)))) await pause(100)
   } finally {
-    await kill(worker)
+    for (const worker of workers) await kill(worker)
   }
+  assert.ok(!existsSync(`${account}.skipped`), existsSync(`${account}.skipped`) ? readFileSync(`${account}.skipped`, 'utf8') : '')
   const letters = await insisting(broker, async (client) => {
-    const [jobs, done, dead] = [await allOf(client, JOBS.topic), await allOf(client, JOBS.done), await allOf(client, LETTERS)]
+    const [jobs, dead] = [await allOf(client, JOBS.topic), await allOf(client, LETTERS)]
     checkLetters(jobs, dead)
-    const processed = new Set(done.map(({ value }) => String(value)))
-    const buried = new Set(dead.map(({ value }) => String(value)))
-    for (const { value } of jobs) {
-      const name = String(value)
-      assert.ok(name.startsWith('bad') ? buried.has(name) : processed.has(name), `${name} was lost (MOONMQ_SEED=${seed})`)
+    for (const { group, done } of [JOBS, PULLED]) {
+      const processed = new Set((await allOf(client, done)).map(({ value }) => String(value)))
+      const buried = new Set(dead.filter(({ headers }) => provenanceOf(headers)?.group === group).map(({ value }) => String(value)))
+      for (const { value } of jobs) {
+        const name = String(value)
+        const isThere = name.startsWith('bad') ? buried.has(name) : processed.has(name)
+        assert.ok(isThere, `${name} was lost for group ${group} (MOONMQ_SEED=${seed})`)
+      }
     }
+    t.diagnostic(`${jobs.length} records, ${dead.length} dead letters of two groups`)
     return dead
   })
   await redriveThroughKills(broker, letters, random)
@@ -116,11 +144,11 @@ function checkLetters(jobs: readonly ClientRecord[], dead: readonly ClientRecord
     const from = provenanceOf(letter.headers)
     assert.ok(from !== null)
     const place = `${from.partition}@${from.offset}`
-    assert.ok(!seen.has(place), `the dead letter of ${place} is there twice`)
-    seen.add(place)
+    assert.ok(!seen.has(`${place} ${from.group}`), `the dead letter of ${place} of ${from.group} is there twice`)
+    seen.add(`${place} ${from.group}`)
     assert.equal(values.get(place), String(letter.value))
     assert.equal(from.topic, JOBS.topic)
-    assert.equal(from.group, JOBS.group)
+    assert.ok(from.group === JOBS.group || from.group === PULLED.group)
     assert.ok(from.attempts >= 3, `${from.attempts} attempts`)
     assert.equal(from.reason, `cannot process ${letter.value}`)
   }

@@ -1,8 +1,6 @@
 import { connect } from '../../src/client/index.ts'
 import type { Client } from '../../src/client/types.ts'
-
-/** What the worker reads and writes; the test names the same. */
-export const JOBS = { topic: 'jobs', done: 'done', group: 'workers', partitions: 3 } as const
+import { JOBS } from './nack-jobs.ts'
 
 /** Consumes, processes and refuses until it is killed: what begins with `bad` cannot be processed, the rest is written to another topic. */
 async function work(client: Client): Promise<void> {
