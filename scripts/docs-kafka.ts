@@ -4,6 +4,7 @@ import type { AnyApi } from '../src/kafka/handler.ts'
 import { KAFKA_APIS } from '../src/kafka/handlers/index.ts'
 import { SKIPPED_APIS } from '../src/kafka/skipped.ts'
 import { inRoot } from '../test/support/root.ts'
+import { settingsSection } from './docs-settings.ts'
 import { SOURCE_TESTS, suitesTable } from './docs-suites.ts'
 
 const HEAD = `# Kafka clients and MoonMQ
@@ -39,6 +40,8 @@ export function kafkaDocument(apis: readonly AnyApi[] = KAFKA_APIS): string {
 | key | API | why |
 | --- | --- | --- |
 ${skipped.join('\n')}
+
+${settingsSection()}
 
 ## Versions of each client
 

@@ -42,6 +42,7 @@ function bounded(
 }
 
 const INT_MAX = 2 ** 31 - 1
+const NAME_PREFIX = { expression: /^(?!__)[A-Za-z0-9._-]{0,249}$/, words: 'the beginning of a topic name, or nothing' }
 const PER_ADDRESS = {
   expression: /^$|^[^,\s]+:\d{1,10}(,[^,\s]+:\d{1,10})*$/,
   words: 'address:number, several of them separated by commas',
@@ -182,6 +183,22 @@ const OWN: readonly KafkaSetting[] = [
     'ms',
     { min: 1 },
     'Time between two looks of retention at all logs; a topic may be looked at more or less often.',
+  ),
+  row(
+    'errors.deadletterqueue.topic.name.prefix',
+    'string',
+    '',
+    '',
+    { pattern: NAME_PREFIX },
+    'What the topic that a group names for its dead letters must begin with. Empty: any name.',
+  ),
+  row(
+    'max.connection.creation.rate',
+    'int',
+    INT_MAX,
+    'a second',
+    { min: 1 },
+    'Client connections that are begun a second, after as many at once; further ones wait for their turn.',
   ),
   row(
     'max.connections',
@@ -325,6 +342,8 @@ const READ_ONCE: ReadonlySet<string> = new Set(['log.flush.scheduler.interval.ms
 const CHANGEABLE: ReadonlySet<string> = new Set([
   'group.consumer.assignment.interval.ms',
   'group.share.assignment.interval.ms',
+  'errors.deadletterqueue.topic.name.prefix',
+  'max.connection.creation.rate',
   'max.connections',
   'max.connections.per.ip',
   'max.connections.per.ip.overrides',

@@ -57,6 +57,8 @@ function row(name: string, type: KafkaSetting['type'], fallback: string | number
   }
 }
 
+const NEVER = { expression: /^false$/i, words: 'false' }
+
 const REPLICAS = {
   expression: /^(\*|\d+:\d+(\s*,\s*\d+:\d+)*)?$/,
   words: 'partition:broker, more of them after commas, or *',
@@ -136,6 +138,14 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'How long a compacted topic keeps the marker of a deleted key.',
   ),
   row(
+    'errors.deadletterqueue.group.enable',
+    'boolean',
+    'false',
+    '',
+    { stored: true },
+    'Kept for tools that set it: a group may name any topic for its dead letters here.',
+  ),
+  row(
     'file.delete.delay.ms',
     'long',
     60_000,
@@ -184,12 +194,36 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     'Replicas whose serving is throttled: partition:broker, or *.',
   ),
   row(
+    'local.retention.bytes',
+    'long',
+    -2,
+    'bytes',
+    { min: -2, broker: ['log.local.retention.bytes'], stored: true },
+    'There is no tiered storage here; kept for tools that set it.',
+  ),
+  row(
+    'local.retention.ms',
+    'long',
+    -2,
+    'ms',
+    { min: -2, broker: ['log.local.retention.ms'], stored: true },
+    'There is no tiered storage here; kept for tools that set it.',
+  ),
+  row(
     'max.compaction.lag.ms',
     'long',
     LONG_MAX,
     'ms',
     { min: 1, broker: ['log.cleaner.max.compaction.lag.ms'] },
     'Longest time a record may wait before compaction looks at it.',
+  ),
+  row(
+    'max.decompressed.message.bytes',
+    'int',
+    2_147_483_639,
+    'bytes',
+    { min: 1, broker: ['max.decompressed.message.bytes'] },
+    'Largest single record in a compressed batch, as it is inflated; a batch with a larger one is refused. Batches that are not inflated (moonmq.record.validation) are not looked at.',
   ),
   row(
     'max.message.bytes',
@@ -310,6 +344,39 @@ export const TOPIC_SETTINGS: readonly TopicSetting[] = [
     '',
     { broker: ['log.preallocate'], stored: true },
     'Files grow as they are written; kept for tools that set it.',
+  ),
+  row(
+    'remote.copy.lag.bytes',
+    'long',
+    -1,
+    'bytes',
+    { min: -1, broker: ['log.remote.copy.lag.bytes'], stored: true },
+    'There is no tiered storage here; kept for tools that set it.',
+  ),
+  row(
+    'remote.copy.lag.ms',
+    'long',
+    0,
+    'ms',
+    { min: -1, broker: ['log.remote.copy.lag.ms'], stored: true },
+    'There is no tiered storage here; kept for tools that set it.',
+  ),
+  row('remote.log.copy.disable', 'boolean', 'false', '', { stored: true }, 'There is no tiered storage here; kept for tools that set it.'),
+  row(
+    'remote.log.delete.on.disable',
+    'boolean',
+    'false',
+    '',
+    { stored: true },
+    'There is no tiered storage here; kept for tools that set it.',
+  ),
+  row(
+    'remote.storage.enable',
+    'boolean',
+    'false',
+    '',
+    { pattern: NEVER, stored: true },
+    'There is no tiered storage here, so it cannot be switched on.',
   ),
   row(
     'retention.bytes',

@@ -21,6 +21,8 @@ export interface CheckJob {
   /** Every record needs a key. */
   readonly keyed: boolean
   readonly to: { readonly codec: number; readonly level: number | undefined } | null
+  /** A record with more bytes is refused; absent: however large it is. */
+  readonly maxRecordBytes?: number
 }
 
 export interface CheckedRecords {

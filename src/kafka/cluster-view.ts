@@ -102,3 +102,14 @@ export function repeats<T>(all: readonly T[]): ReadonlySet<T> {
   }
   return repeated
 }
+
+/** Partitions that one request may add, as in Kafka: they are one change of the metadata. */
+const MAX_NEW_PARTITIONS = 10_000
+
+/** Throws POLICY_VIOLATION. */
+export function checkNewPartitions(count: number): void {
+  if (count <= MAX_NEW_PARTITIONS) return
+  throw new MoonMQError('POLICY_VIOLATION', {
+    reason: `${count} new partitions in one request; at most ${MAX_NEW_PARTITIONS} are made at once`,
+  })
+}

@@ -94,11 +94,21 @@ export function alterGroupConfig(image: MetadataImage, plan: AlterConfigPlan): M
   if (plan.name === '') throw new MoonMQError('INVALID_REQUEST', { reason: 'groups have no common settings: name the group' })
   const before = image.groupConfigs.get(plan.name) ?? new Map<string, string>()
   const after = changed(before, plan, {
-    check: (name, value) => checkWithinBounds(name, checkGroupSetting(name, value), plan.broker),
+    check: (name, value) => checkDeadLetterName(name, checkWithinBounds(name, checkGroupSetting(name, value), plan.broker), plan.broker),
     setting: groupSetting,
     inForce: (name, values) => values.get(name) ?? groupSetting(name)?.default ?? '',
   })
   return recorded(image, 'group', plan.name, before, after)
+}
+
+function checkDeadLetterName(name: string, value: string, broker: Values): string {
+  const prefix = broker.get('errors.deadletterqueue.topic.name.prefix') ?? ''
+  if (name !== 'errors.deadletterqueue.topic.name' || value === '' || value.startsWith(prefix)) return value
+  throw new MoonMQError('CONFIG_INVALID', {
+    key: name,
+    value,
+    reason: `errors.deadletterqueue.topic.name.prefix=${prefix} is how it must begin`,
+  })
 }
 
 /** Changes a subscription to client metrics, which begins with its first setting and ends with its last. Throws INVALID_REQUEST. */

@@ -1,3 +1,4 @@
+import { MoonMQError } from '../core/errors.ts'
 import type { CheckedRecords, CheckJob, FindJob, FoundRecord, OffloadJob, OffloadResult } from '../core/offload.ts'
 import { type BatchHeader, codecOf, readBatchHeader } from './batch.ts'
 import { RecordCursor, recordsSection, validateRecords } from './record.ts'
@@ -46,10 +47,20 @@ export function checkRecords(
   codecs: BatchCodecs,
   header: BatchHeader,
   section: Buffer,
-  { keyed, to }: Pick<CheckJob, 'keyed' | 'to'>,
+  { keyed, to, maxRecordBytes = Number.POSITIVE_INFINITY }: Pick<CheckJob, 'keyed' | 'to' | 'maxRecordBytes'>,
 ): CheckedRecords {
+  if (section.length > maxRecordBytes) checkRecordSizes(header, section, maxRecordBytes)
   const { maxTimestampMs, minTimestampMs } = validateRecords(section, header, keyed ? DENSE_KEYED : DENSE)
   return { maxTimestampMs, minTimestampMs, records: to === null ? null : codecs.deflate(to.codec, section, to.level) }
+}
+
+function checkRecordSizes(header: BatchHeader, section: Buffer, limit: number): void {
+  const cursor = new RecordCursor(section, header)
+  while (cursor.next()) {
+    if (cursor.sizeBytes <= limit) continue
+    const reason = `record ${cursor.index} has ${cursor.sizeBytes} bytes inflated, more than max.decompressed.message.bytes=${limit}`
+    throw new MoonMQError('INVALID_RECORD', { reason })
+  }
 }
 
 export function findRecord(

@@ -25,6 +25,8 @@ export interface CheckOptions {
   /** How the records are stored; null = as they came. */
   readonly to: Compression | null
   readonly maxBytes: number
+  /** Of one record of a compressed batch; absent: there is no bound of its own. */
+  readonly maxRecordBytes?: number
 }
 
 /**

@@ -19,15 +19,18 @@ export interface ConnectionLimitOptions {
 export interface KafkaConnectionLimits {
   /** `max.connections`. */
   total(): number
+  /** `max.connection.creation.rate`. */
+  perSecond(): number
   /** `max.connections.per.ip`, with its overrides. Loopback is not exempt. */
   ofAddress(host: string): number
 }
 
-const NO_KAFKA_LIMITS: KafkaConnectionLimits = { total: () => Infinity, ofAddress: () => Infinity }
+const NO_KAFKA_LIMITS: KafkaConnectionLimits = { total: () => Infinity, perSecond: () => Infinity, ofAddress: () => Infinity }
 
 export function kafkaConnectionLimits(settings: BrokerSettings): KafkaConnectionLimits {
   return {
     total: () => settings.number('max.connections'),
+    perSecond: () => settings.number('max.connection.creation.rate'),
     ofAddress(host) {
       for (const override of elementsOf(settings.text('max.connections.per.ip.overrides'))) {
         const colon = override.lastIndexOf(':')
@@ -66,6 +69,8 @@ export class ConnectionLimits {
   readonly #refused: Readonly<Record<Refusal, Counter>>
   readonly #refusedForDescriptors: Counter
   #open = 0
+  /** When the last of the connections that were let in would have come at an even rate (monotonic). */
+  #pacedMs = Number.NEGATIVE_INFINITY
 
   constructor(metrics: Metrics, options: ConnectionLimitOptions) {
     const byDescriptors = options.descriptorLimit === null ? Infinity : connectionsFor(options.descriptorLimit, options.descriptorReserve)
@@ -102,6 +107,12 @@ export class ConnectionLimits {
     count(this.#byAddress, host, 1)
     if (counted) count(this.#beforeLogin, host, 1)
     return this.#seat(host, counted)
+  }
+
+  /** How long the connection that takes a seat now waits before it is served: as many as may begin in a second begin at once. */
+  delayMs(nowMs: number): number {
+    this.#pacedMs = Math.max(this.#pacedMs, nowMs - 1000) + 1000 / this.#kafka.perSecond()
+    return Math.max(0, Math.ceil(this.#pacedMs - nowMs))
   }
 
   #refuse(reason: Refusal): Refusal {

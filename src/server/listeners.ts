@@ -62,6 +62,8 @@ export class Listeners implements Resource {
   readonly #sniffingDeps: SniffingDeps
   readonly #listening: { bound: BoundListener; listener: NetListener }[] = []
   readonly #sniffing = new Set<SharedConnection>()
+  /** Of connections that wait to be begun. */
+  readonly #waiting = new Set<Timer>()
   #nextId = 1
 
   private constructor(deps: ListenersDeps, options: ListenersOptions) {
@@ -111,6 +113,7 @@ export class Listeners implements Resource {
 
   /** Takes no more connections and drops those that have not shown a protocol yet. The doors close their own. */
   async close(): Promise<void> {
+    for (const timer of this.#waiting) timer.cancel()
     for (const shared of [...this.#sniffing]) shared.destroy()
     await Promise.all(this.#listening.map((each) => each.listener.close()))
   }
@@ -141,7 +144,16 @@ export class Listeners implements Resource {
       this.#sniffing.delete(shared)
       this.#closed(reason)
     })
-    sniffing.start()
+    const waitMs = this.#limits.delayMs(openedMs)
+    if (waitMs === 0) {
+      sniffing.start()
+      return
+    }
+    const timer = this.#deps.clock.setTimer(waitMs, () => {
+      this.#waiting.delete(timer)
+      sniffing.start()
+    })
+    this.#waiting.add(timer)
   }
 
   /** Of a listener for the native protocol alone: that one follows its specification from the first byte on. */

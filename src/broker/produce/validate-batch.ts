@@ -72,8 +72,9 @@ export function checkHeader(batch: Buffer, settings: TopicSettings): BatchHeader
 
 /** What is looked at in the records of a batch, and how they are stored. */
 export function checkOptions(header: BatchHeader, settings: TopicSettings, maxBytes: number): CheckOptions {
-  const { compression, isCompacted: keyed } = settings
-  return { keyed, to: compression !== null && compression.codec !== codecOf(header) ? compression : null, maxBytes }
+  const { compression, isCompacted: keyed, maxRecordBytes } = settings
+  const to = compression !== null && compression.codec !== codecOf(header) ? compression : null
+  return codecOf(header) === 0 ? { keyed, to, maxBytes } : { keyed, to, maxBytes, maxRecordBytes }
 }
 
 /**

@@ -16,6 +16,8 @@ export interface TopicSettings {
   readonly partitioner: Partitioner
   /** Every record needs a key. */
   readonly isCompacted: boolean
+  /** Of one record of a compressed batch, inflated. */
+  readonly maxRecordBytes: number
   /** How batches are stored; null = as they came. */
   readonly compression: Compression | null
   /** `moonmq.dlq.enable`. */
@@ -62,6 +64,7 @@ export function resolveTopicSettings(topic: ReadonlyMap<string, string>, broker:
     minInsyncReplicas: number('min.insync.replicas'),
     partitioner: text('moonmq.partitioner') === 'murmur2' ? 'murmur2' : 'fnv1a',
     isCompacted: policies.includes('compact'),
+    maxRecordBytes: number('max.decompressed.message.bytes'),
     compression: compressionOf(text),
     keepsDeadLetters: text('moonmq.dlq.enable') === 'true',
     retryDelaysMs: retryDelaysMs(text('moonmq.retry.delays')),

@@ -9,7 +9,7 @@ import { ZERO_UUID } from '../../core/uuid.ts'
 import type { TopicImage } from '../../metadata/types.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { CreateTopicsRequest, CreateTopicsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
+import { checkNewPartitions, errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreateTopicsRequest['topics'][number]
@@ -23,6 +23,8 @@ export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
   versions: [2, 7],
   omissions: [],
   async handle(call, request) {
+    const fallback = Number(call.broker.cluster.settings.get('num.partitions') ?? 1)
+    checkNewPartitions(request.topics.reduce((sum, asked) => sum + partitionsOf(asked, fallback), 0))
     const repeated = repeats(request.topics.map(({ name }) => name))
     const answer = async (asked: Asked): Promise<TopicAnswer> => {
       const result = await outcome(() => {
@@ -36,6 +38,10 @@ export const createTopics = api<CreateTopicsRequest, CreateTopicsResponse>({
   },
   refuse: (error, request) => ({ throttleTimeMs: 0, topics: request.topics.map((asked) => failed(asked, error)) }),
 })
+
+function partitionsOf({ numPartitions, assignments }: Asked, fallback: number): number {
+  return assignments.length > 0 ? assignments.length : numPartitions < 0 ? fallback : numPartitions
+}
 
 function uniqueBy<T>(all: readonly T[], key: (each: T) => string): T[] {
   return [...new Map(all.map((each) => [key(each), each])).values()]

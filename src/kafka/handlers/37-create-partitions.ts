@@ -2,7 +2,7 @@
 import { MoonMQError } from '../../core/errors.ts'
 import { inTurns } from '../../core/in-turns.ts'
 import type { CreatePartitionsRequest, CreatePartitionsResponse } from '../../schema/types.generated.ts'
-import { errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
+import { checkNewPartitions, errorFields, outcome, repeats, withinTimeout } from '../cluster-view.ts'
 import { api, type KafkaCall } from '../handler.ts'
 
 type Asked = CreatePartitionsRequest['topics'][number]
@@ -13,6 +13,10 @@ export const createPartitions = api<CreatePartitionsRequest, CreatePartitionsRes
   versions: [0, 3],
   omissions: [],
   async handle(call, request) {
+    const { topics } = call.broker
+    checkNewPartitions(
+      request.topics.reduce((sum, { name, count }) => sum + Math.max(0, count - (topics.find(name)?.partitions.length ?? count)), 0),
+    )
     const repeated = repeats(request.topics.map(({ name }) => name))
     const once = [...new Map(request.topics.map((asked) => [asked.name, asked])).values()]
     const answer = async (asked: Asked) => {

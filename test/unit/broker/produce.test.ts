@@ -94,6 +94,17 @@ it('settings that change again and again while a batch is inflated do not hold i
   assert.equal(logs.at('t', 0).batches.length, 2)
 })
 
+it('a record of a compressed batch that is larger inflated than max.decompressed.message.bytes is refused, a plain one is not', async () => {
+  const { broker, codecs } = await fakeBroker()
+  await createTopic(broker, 't', 1, { 'max.decompressed.message.bytes': '1000' })
+  const produce = async (sizes: readonly number[], codec: number) => {
+    const records = sizes.map((bytes) => ({ key: null, value: Buffer.alloc(bytes), timestampMs: NOW_MS }))
+    const batch = buildBatch(records, codec === 0 ? {} : { codec, compress: (number, bytes) => codecs.deflate(number, bytes) })
+    return (await produceOne(broker, 't', 0, batch)).error?.code ?? null
+  }
+  assert.deepEqual([await produce([900, 900], 1), await produce([900, 1001], 1), await produce([1001], 0)], [null, 'INVALID_RECORD', null])
+})
+
 describe('produce: what is refused', () => {
   for (const [what, code, make] of DAMAGE) {
     it(`${what}: ${code}`, async () => {

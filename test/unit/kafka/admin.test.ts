@@ -91,6 +91,31 @@ describe('CreateTopics', () => {
     assert.equal(broker.topics.list().length, 0)
   })
 
+  it('makes no more than 10,000 partitions at once, by whatever says how many', async () => {
+    const { client, broker } = await setup()
+    const ask = async (
+      ...topics: (Omit<ReturnType<typeof plain>, 'assignments'> & { assignments: { partitionIndex: number; brokerIds: number[] }[] })[]
+    ) => {
+      const answer = await client.call('CreateTopics', 7, { timeoutMs: 1000, validateOnly: true, topics })
+      return answer.topics.map(({ errorCode }) => errorCode)
+    }
+    const wide = (name: string, numPartitions: number) => ({ ...plain(name), numPartitions })
+    assert.deepEqual(await ask(wide('a', 9_999), wide('b', -1)), [0, 0])
+    assert.deepEqual(await ask(wide('a', 10_000), wide('b', -1)), [44, 44])
+    const assignments = [0, 1].map((partitionIndex) => ({ partitionIndex, brokerIds: [0] }))
+    assert.deepEqual(await ask(wide('a', 9_999), { ...plain('b'), numPartitions: -1, assignments }), [44, 44])
+    await createTopic(broker, 't', 2)
+    const grow = async (count: number) => {
+      const answer = await client.call('CreatePartitions', 3, {
+        timeoutMs: 1000,
+        validateOnly: true,
+        topics: [{ name: 't', count, assignments: null }],
+      })
+      return answer.results[0]?.errorCode
+    }
+    assert.deepEqual([await grow(10_002), await grow(10_003)], [0, 44])
+  })
+
   it('answers REQUEST_TIMED_OUT in time when the creation takes longer', async () => {
     const { client, metadata, clock } = await setup()
     metadata.change = () => new Promise(() => {})

@@ -253,6 +253,26 @@ describe('limits on connections', () => {
     assert.equal(connect('10.0.0.7').destroyed, false)
   })
 
+  it('by how many may begin in a second: further ones wait for their turn', async () => {
+    const set = new Map([['max.connection.creation.rate', '4']])
+    const { connect, clock, kafka, listeners } = await setup({ limits: { kafka: kafkaConnectionLimits(new BrokerSettings(set)) } })
+    const begun = () => kafka.accepted.length
+    const open = Array.from({ length: 7 }, () => connect())
+    for (const socket of open.slice(0, 4)) socket.push(KAFKA_HEAD)
+    assert.deepEqual([begun(), listeners.openConnections], [4, 7], 'a burst of one second begins at once, the others have their seats')
+    for (const due of [5, 6, 7]) {
+      await clock.advance(249)
+      assert.equal(begun(), due - 1)
+      await clock.advance(1)
+      open[due - 1]?.push(KAFKA_HEAD)
+      assert.equal(begun(), due)
+    }
+    set.set('max.connection.creation.rate', '1')
+    for (let more = 0; more < 3; more++) connect()
+    await listeners.close()
+    assert.equal(clock.pendingTimers, 0, 'nothing waits on')
+  })
+
   it('lowered to the descriptor limit less a reserve, refusals counted', async () => {
     const { connect, counts } = await setup({ limits: { descriptorLimit: 10, descriptorReserve: 8 } })
     assert.deepEqual(

@@ -320,6 +320,14 @@ describe('a dead letter of a share group', () => {
     assert.equal(fake.broker.topics.find('jobs.dlq'), undefined)
   })
 
+  it('goes nowhere that the broker does not allow', async () => {
+    const fake = await world({ 'errors.deadletterqueue.topic.name.prefix': 'dlq.' })
+    const name = (value: string) => setGroup(fake.broker, GROUP, { 'errors.deadletterqueue.topic.name': value })
+    await assert.rejects(name('workers'), { code: 'CONFIG_INVALID' })
+    await name('dlq.workers')
+    await name('')
+  })
+
   it('of a record that is as large as its topic takes fits with what is added', async () => {
     const fake = await world({}, { 'max.message.bytes': '2000' })
     const a = await fake.member('a')
