@@ -1,4 +1,5 @@
 import type { Broker } from '../../src/broker/broker.ts'
+import type { NameExpiry } from '../../src/broker/txn/txn-options.ts'
 import type { Clock } from '../../src/core/clock.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { type Metrics, NO_METRICS } from '../../src/core/counters.ts'
@@ -48,6 +49,7 @@ export interface DiskBrokerOptions {
   readonly metrics?: Metrics
   readonly maxInflightProduceBytes?: number
   readonly redriveSliceBytes?: number
+  readonly producerNames?: NameExpiry
 }
 
 /** Groups are loaded when it resolves. Each call is another process of another boot. */
