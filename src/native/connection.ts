@@ -138,6 +138,10 @@ export class NativeConnection implements NetHandlers, PushChannel {
     return this.#socket.queuedBytes
   }
 
+  get isGone(): boolean {
+    return this.#closed || this.#ended
+  }
+
   /** Of pushed records. Behind the answers that are ready, whose requests came before what is pushed now was read. */
   send(frames: readonly Buffer[]): Promise<boolean> {
     this.#flush()

@@ -5,6 +5,8 @@ import { KIB } from '../core/limits.ts'
 export interface PushChannel {
   /** Bytes that the client has not taken. */
   readonly queuedBytes: number
+  /** Nothing reaches the client any more. */
+  readonly isGone: boolean
   /** Resolves in a turn of its own, when the system has taken them: false when they are lost with the connection. */
   send(frames: readonly Buffer[]): Promise<boolean>
   /** Tells the client with the zero id, and closes. */

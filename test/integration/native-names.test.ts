@@ -21,7 +21,15 @@ async function init(peer: NativePeer, producerName: string): Promise<{ pid: numb
 
 /** Writes the name's state again, in another epoch. */
 async function putEpoch({ broker }: NativeBroker, name: string, producerEpoch: number): Promise<void> {
-  const request = { topic: STATE, partition: 0, offset: 0, isolation: 'read_uncommitted', maxRecords: 100, maxBytes: 1e6, maxWaitMs: 0 } as const
+  const request = {
+    topic: STATE,
+    partition: 0,
+    offset: 0,
+    isolation: 'read_uncommitted',
+    maxRecords: 100,
+    maxBytes: 1e6,
+    maxWaitMs: 0,
+  } as const
   const read = await broker.records.read(INTERNAL, request)
   const { key, value, headers } = read.records.at(-1) ?? { key: null, value: null, headers: [] }
   const known = key === null ? null : decodeTxnRecord(key, value, headers)

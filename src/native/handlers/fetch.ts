@@ -21,7 +21,9 @@ export const fetch: Handler<'FETCH'> = {
     const round = await consumer.poll(Math.min(maxRecords, MAX_FETCH_RECORDS), maxBytes)
     try {
       const frames = encode(call, round, ((flags ?? 0) & FETCH_BATCHED) !== 0)
-      await round.commit()
+      // What nobody is there to take was not delivered.
+      if (call.channel.isGone) round.giveBack()
+      else await round.commit()
       return [...frames, ok(call)]
     } finally {
       // The frames are copies.

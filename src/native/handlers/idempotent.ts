@@ -23,9 +23,14 @@ export const produceIdempotent: Handler<'PRODUCE_IDEMPOTENT'> = {
   },
 }
 
-/** Throws NO_PRODUCER_ID, BAD_PROTOCOL, PRODUCER_FENCED. */
+/** No id is above it: the protocol's numbers have no sign, those of the log do. */
+const MAX_PRODUCER_ID = 2n ** 63n - 1n
+
+/** Throws INVALID_REQUEST, NO_PRODUCER_ID, BAD_PROTOCOL, PRODUCER_FENCED. */
 export function producerFor({ session }: Call, { pid, epoch }: Claim): ProducerSession {
   const { producer } = session
+  if (typeof pid === 'bigint' && pid > MAX_PRODUCER_ID)
+    throw new MoonMQError('INVALID_REQUEST', { reason: `no producer has the id ${pid}` })
   if (producer === null) throw new MoonMQError('NO_PRODUCER_ID')
   if (pid !== producer.producerId) {
     throw new MoonMQError('BAD_PROTOCOL', { reason: `the producer id of this connection is ${producer.producerId}, not ${pid}` })

@@ -1,4 +1,4 @@
-import { deepEqual, equal } from 'node:assert/strict'
+import { deepEqual, equal, ok } from 'node:assert/strict'
 import test from 'node:test'
 import { fnv1a } from '../../../src/core/hash.ts'
 import { decodePayload, encodeFrame, FrameCutter } from '../../../src/wire/frame.ts'
@@ -49,6 +49,31 @@ const OPTIONAL = new Set<OpName>([
   'OFFSETS',
   'ERROR',
 ])
+
+/** Messages with fields that may be absent, with all of them. */
+const FULL: { readonly [N in OpName]?: Message<N> } = {
+  IDENTIFY_CLIENT: { name: 'n', version: 'v', features: 2 },
+  IDENTIFY_ACK: { name: 'n', version: 'v', features: 2, maxFrameBytes: 9 },
+  AUTH_OK: { message: 'v=' },
+  INIT_PRODUCER_ID: { producerName: 'n' },
+  FETCH: { topic: 't', group: 'g', maxRecords: 1, isolation: 1, flags: 1 },
+  SUBSCRIBE: { topic: 't', group: 'g', isolation: 1 },
+  LIST_OFFSETS: { topic: 't', mode: 1, timestamp: 5 },
+  OFFSETS: { entries: [], forTimes: [{ partition: 0, offset: 1, flags: 1 }] },
+  ERROR: { code: 7, message: 'm', name: 'INTERNAL' },
+  LIST: { flags: 0, after: 'a' },
+  LISTING: { topics: [], more: 1 },
+  GROUPS: { after: 'a' },
+  GROUP_NAMES: { groups: [], more: 1 },
+}
+
+test('bytes behind the last field that may be absent are ignored, too', () => {
+  for (const op of OPTIONAL) ok(op in FULL, op)
+  for (const [name, message] of Object.entries(FULL)) {
+    const payload = encodeFrame(name as OpName, Buffer.alloc(16), message as never).subarray(21)
+    deepEqual(decodePayload(name as OpName, Buffer.concat([payload, Buffer.from([1, 2, 3])])), message, name)
+  }
+})
 
 test('keys hash to the partitions of the samples', () => {
   for (const { key, hash, partitions, partition } of auxiliary.keyPartitioner.samples) {
