@@ -93,6 +93,8 @@ const NOTES: Readonly<Partial<Record<OpName, string>>> = {
     'By name. `kind`: `classic`, `consumer`, `share` or `native`. `more` 1: there are more, which are asked for with the last name as `after`.',
   GROUP: 'A group of any kind, in full.',
   GROUP_DETAILS: 'Members by id, offsets by topic and partition. `end`: the high watermark, −1 where the partition is gone.',
+  PULL: 'As FETCH, with headers, null values and values as large as READ gives them; `maxBytes` 0: as much as an answer may have. Positions, COMMIT and NACK are those of FETCH. A connection reads by FETCH or by PULL, not by both (code 8).',
+  PULLED: 'Of all topics that were named so far. Empty when there is nothing now.',
   DELETE_POSITIONS: 'The group forgets these offsets. Code 16 for a topic that a member reads.',
   SEND: 'Acks 0 none (answered after the append), 1 leader (after the sync), 2 all. Codec 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. Partition −1: by the key, or the broker chooses. May be followed by further requests before its answer; answers keep the order.',
   SENT: 'A result for each record in order. `error` 0: stored, offset −1 with acks none; else the place of its error in the list, from 1.',

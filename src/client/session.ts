@@ -8,7 +8,7 @@ import type { ClientRecord, GroupAssignment, NackResult, RequestControl, Session
 import { recordOf } from './version-1.ts'
 
 /**
- * The requests of one consumer of version 1, as they are, on one connection: what was delivered, the positions and the membership are
+ * The requests of one consumer, as they are, on one connection: what was delivered, the positions and the membership are
  * the connection's, so it is never made again. Once it is gone the session is over.
  */
 export class WireSession implements Session {
@@ -27,10 +27,15 @@ export class WireSession implements Session {
   }
 
   async fetch(topic: string, group: string, maxRecords: number, options: SessionFetchOptions = {}): Promise<readonly ClientRecord[]> {
-    const { signal, isolation: level } = options
+    const { signal, isolation: level, maxBytes = 0 } = options
     const isolation = level === 'read_committed' ? ISOLATION_READ_COMMITTED : 0
     const connection = await this.#only()
-    const message = { topic, group, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS), isolation, flags: FETCH_BATCHED }
+    const wanted = { topic, group, isolation, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS) }
+    if (connection.server.extended) {
+      const { records } = await connection.request('PULL', { ...wanted, maxBytes }, 'PULLED', this.#link.optionsOf({ signal }))
+      return records
+    }
+    const message = { ...wanted, flags: FETCH_BATCHED }
     const batches = await connection.fetch(message, this.#link.optionsOf({ signal }))
     return batches.flatMap(({ records }) => records.map(recordOf))
   }

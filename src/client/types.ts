@@ -405,15 +405,20 @@ export interface NackResult {
 
 export interface SessionFetchOptions extends RequestControl {
   readonly isolation?: IsolationLevel
+  /** Of one answer; a single record may be larger. A broker without the extension of the protocol gives what it likes. */
+  readonly maxBytes?: number
 }
 
 /**
- * The requests of one consumer of version 1, for tools that leave to a person what comes when. Programs are better served by `consumer`.
+ * The requests of one consumer that asks, for tools that leave to a person what comes when. Programs are better served by `consumer`.
  * Positions and membership are those of its connection: when that is gone, the session is over.
  */
 export interface Session extends Resource {
   readonly open: boolean
-  /** From where the group is in each partition; what is delivered counts as read. All calls must name the same group and isolation. */
+  /**
+   * From where the group is in each partition; what is delivered counts as read. All calls must name the same group and isolation. A broker without
+   * the extension of the protocol gives no headers, the empty text for null, and nothing above 64 KiB.
+   */
   fetch(topic: string, group: string, maxRecords: number, options?: SessionFetchOptions): Promise<readonly ClientRecord[]>
   /** The next offset to deliver to later consumers of the group. */
   commit(topic: string, partition: number, offset: number, control?: RequestControl): Promise<void>

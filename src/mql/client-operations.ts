@@ -2,10 +2,21 @@ import { mergeByTimestamp } from '../client/merge.ts'
 import type { Client, ClientRecord, Producer, PushedRecord, Session, StartPosition } from '../client/types.ts'
 import { type Clock, sleep, type Timer } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
+import { MIB } from '../core/limits.ts'
 import type { Random } from '../core/random.ts'
 import { newUuid } from '../core/uuid.ts'
 import { OpenTransaction } from './open-transaction.ts'
-import type { Membership, NewRecord, Operations, PartitionOffsets, ScanBound, ScanRequest, SubscribeWait } from './operations.ts'
+import type {
+  FetchLimits,
+  Membership,
+  NewRecord,
+  Operations,
+  PartitionOffsets,
+  ScanBound,
+  ScanRequest,
+  SubscribeLimits,
+} from './operations.ts'
+import { recordBytes } from './select.ts'
 
 /** Consumers of different groups that one console keeps; the one that was used longest ago makes room. */
 const MAX_SESSIONS = 16
@@ -109,46 +120,55 @@ export class ClientOperations implements Operations {
     return this.#producer.send(topic, record)
   }
 
-  async fetch(topic: string, group: string, limit: number, signal: AbortSignal) {
+  async fetch(topic: string, group: string, { maxRecords, maxBytes }: FetchLimits, signal: AbortSignal) {
     const session = await this.#sessionOf(group)
-    const records = await session.fetch(topic, group, limit, { signal, isolation: 'read_committed' })
+    const records = await session.fetch(topic, group, maxRecords, { signal, maxBytes, isolation: 'read_committed' })
     this.#last = { group, session }
     return records
   }
 
-  async *subscribe(topic: string, group: string, wait: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+  async *subscribe(topic: string, group: string, limits: SubscribeLimits, signal: AbortSignal): AsyncGenerator<ClientRecord> {
     // A member gets its share over its own connection; whoever pushed it would have to be a member too.
-    if (this.#membership?.group === group) yield* this.#poll(topic, group, wait, signal)
-    else yield* this.#pushed(topic, group, wait, signal)
-  }
-
-  async *#poll(topic: string, group: string, { idleMs, totalMs }: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
-    const startMs = this.#clock.monotonicMs()
-    let idleSinceMs = startMs
-    for (;;) {
-      const nowMs = this.#clock.monotonicMs()
-      if (nowMs - idleSinceMs >= idleMs || nowMs - startMs >= totalMs) return
-      const records = await this.fetch(topic, group, POLL_RECORDS, signal)
-      if (records.length === 0) await sleep(this.#clock, Math.min(POLL_MS, idleMs), signal)
-      else idleSinceMs = this.#clock.monotonicMs()
-      yield* records
+    if (this.#membership?.group === group) {
+      yield* this.#poll(topic, group, limits, signal)
+      return
+    }
+    try {
+      yield* this.#pushed(topic, group, limits, signal)
+    } catch (error) {
+      // A broker without the extension of the protocol pushes in no way that could be answered for.
+      if (!isCode(error, 'UNSUPPORTED_VERSION')) throw error
+      yield* this.#poll(topic, group, limits, signal)
     }
   }
 
-  async *#pushed(topic: string, group: string, { idleMs, totalMs }: SubscribeWait, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+  async *#poll(topic: string, group: string, limits: SubscribeLimits, signal: AbortSignal): AsyncGenerator<ClientRecord> {
+    const left = new Left(this.#clock, limits)
+    do {
+      const { records: maxRecords, bytes: maxBytes } = left
+      const most = { maxRecords: Math.min(POLL_RECORDS, maxRecords), maxBytes: Math.min(MIB, maxBytes) }
+      const records = await this.fetch(topic, group, most, signal)
+      for (const record of records) left.take(record)
+      yield* records
+      if (records.length === 0) await sleep(this.#clock, Math.min(POLL_MS, left.waitMs), signal)
+    } while (left.some)
+  }
+
+  async *#pushed(topic: string, group: string, limits: SubscribeLimits, signal: AbortSignal): AsyncGenerator<ClientRecord> {
     const consumer = this.#client.pushConsumer({ group, topics: [topic], isolation: 'read_committed', signal })
     const each = consumer[Symbol.asyncIterator]()
-    const startMs = this.#clock.monotonicMs()
+    const left = new Left(this.#clock, limits)
     let shown: PushedRecord | null = null
     try {
-      for (;;) {
+      do {
         // Asking for the next one says that the last one is done.
         shown = null
-        const next = await this.#within(each.next(), Math.min(idleMs, startMs + totalMs - this.#clock.monotonicMs()))
+        const next = await this.#within(each.next(), left.waitMs)
         if (next === null || next.done === true) return
         shown = next.value
+        left.take(shown)
         yield shown
-      }
+      } while (left.some)
     } finally {
       // What comes while it closes was not shown: it is nobody's, and comes again.
       await shown?.ack()
@@ -297,6 +317,40 @@ export class ClientOperations implements Operations {
     const made = this.#client.session()
     this.#sessions.set(group, made)
     return made
+  }
+}
+
+/** What is left of the limits of a SUBSCRIBE. */
+class Left {
+  records: number
+  bytes: number
+  readonly #clock: Clock
+  readonly #limits: SubscribeLimits
+  readonly #startMs: number
+  #lastMs: number
+
+  constructor(clock: Clock, limits: SubscribeLimits) {
+    this.#clock = clock
+    this.#limits = limits
+    this.records = limits.maxRecords
+    this.bytes = limits.maxBytes
+    this.#startMs = clock.monotonicMs()
+    this.#lastMs = this.#startMs
+  }
+
+  get waitMs(): number {
+    const { idleMs, totalMs } = this.#limits
+    return Math.max(0, Math.min(this.#lastMs + idleMs, this.#startMs + totalMs) - this.#clock.monotonicMs())
+  }
+
+  get some(): boolean {
+    return this.records > 0 && this.bytes > 0 && this.waitMs > 0
+  }
+
+  take(record: ClientRecord): void {
+    this.records--
+    this.bytes -= recordBytes(record)
+    this.#lastMs = this.#clock.monotonicMs()
   }
 }
 

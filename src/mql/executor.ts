@@ -1,12 +1,13 @@
 import type { ClientRecord } from '../client/types.ts'
 import type { Clock } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
+import { MIB } from '../core/limits.ts'
 import type { Resource } from '../core/types.ts'
 import type { Statement } from './ast.ts'
 import type { Cell, Result } from './format.ts'
 import { helpText } from './help.ts'
 import type { Connector, ConnectTo, Membership, Operations } from './operations.ts'
-import { DEFAULT_RESULT_LIMITS, DEFAULT_SCAN_LIMITS, type ResultLimits, recordBytes, type ScanLimits, select } from './select.ts'
+import { DEFAULT_RESULT_LIMITS, DEFAULT_SCAN_LIMITS, type ResultLimits, type ScanLimits, select } from './select.ts'
 import { headersOf } from './where.ts'
 
 export interface ExecutorDeps {
@@ -22,6 +23,9 @@ export interface ExecutorOptions {
 }
 
 type Of<K extends Statement['kind']> = Extract<Statement, { readonly kind: K }>
+
+/** The broker gives less at once. */
+const MAX_FETCH_BYTES = 64 * MIB
 
 const DONE: Result = { columns: [], rows: [], facts: null, notes: [] }
 
@@ -160,8 +164,8 @@ const RUNNERS: { readonly [K in Served]: Runner<Of<K>> } = {
     return done({ topic, partition, offset }, `stored in ${topic} partition ${partition}${offset < 0 ? '' : ` offset ${offset}`}`)
   },
   fetch: async ({ operations, result, signal }, { topic, group, limit }) => {
-    const most = Math.min(limit, result.maxRows)
-    return recordTable(await operations.fetch(topic, group, most, signal), topic, `nothing in ${topic} that the group has not read`)
+    const limits = { maxRecords: Math.min(limit, result.maxRows), maxBytes: Math.min(result.maxBytes, MAX_FETCH_BYTES) }
+    return recordTable(await operations.fetch(topic, group, limits, signal), topic, `nothing in ${topic} that the group has not read`)
   },
   subscribe,
   commit: async ({ operations, signal }, { topic, partition, offset }) => {
@@ -250,18 +254,9 @@ async function subscribe(context: Context, statement: Of<'subscribe'>): Promise<
   const { maxRows, maxBytes, maxMs } = context.result
   const most = Math.min(limit ?? maxRows, maxRows)
   const records: ClientRecord[] = []
-  let bytes = 0
   if (limit !== 0) {
-    for await (const record of context.operations.subscribe(
-      topic,
-      group,
-      { idleMs: timeoutSeconds * 1000, totalMs: maxMs },
-      context.signal,
-    )) {
-      records.push(record)
-      bytes += recordBytes(record)
-      if (records.length >= most || bytes >= maxBytes) break
-    }
+    const limits = { maxRecords: most, maxBytes, idleMs: timeoutSeconds * 1000, totalMs: maxMs }
+    for await (const record of context.operations.subscribe(topic, group, limits, context.signal)) records.push(record)
   }
   return recordTable(records, topic, `nothing came within ${counted(timeoutSeconds, 'second')}`)
 }

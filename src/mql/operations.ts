@@ -43,7 +43,14 @@ export interface ScanRequest {
   readonly to: ScanBound | null
 }
 
-export interface SubscribeWait {
+export interface FetchLimits {
+  readonly maxRecords: number
+  /** A single record may be larger. */
+  readonly maxBytes: number
+}
+
+/** When SUBSCRIBE ends. What is given counts as read, so it is the operations that keep to it. */
+export interface SubscribeLimits extends FetchLimits {
   /** So long without a record. */
   readonly idleMs: number
   readonly totalMs: number
@@ -68,9 +75,9 @@ export interface Operations extends Resource {
   /** Within a transaction while one is open. */
   produce(topic: string, record: NewRecord, signal: AbortSignal): Promise<{ readonly partition: number; readonly offset: number }>
   /** As the group, from where it is: what is delivered counts as read. */
-  fetch(topic: string, group: string, limit: number, signal: AbortSignal): Promise<readonly ClientRecord[]>
-  /** Records as they come, until the loop ends or the wait does. */
-  subscribe(topic: string, group: string, wait: SubscribeWait, signal: AbortSignal): AsyncIterable<ClientRecord>
+  fetch(topic: string, group: string, limits: FetchLimits, signal: AbortSignal): Promise<readonly ClientRecord[]>
+  /** Records as they come, until one of the limits is reached. */
+  subscribe(topic: string, group: string, limits: SubscribeLimits, signal: AbortSignal): AsyncIterable<ClientRecord>
   /** Reads without a group, merged by time. */
   scan(request: ScanRequest, signal: AbortSignal): AsyncIterable<ClientRecord>
   /** For the group that was fetched last; within a transaction with it. */

@@ -22,6 +22,8 @@ export class Session {
   context: RequestContext
   /** Made by the first FETCH: its group and isolation level hold for the connection. */
   consumer: RecordConsumer | null = null
+  /** It was made by PULL. */
+  pulls = false
   /** Made by JOIN_GROUP, and kept when it has lapsed: what the connection reads is refused until it joins again or leaves. */
   membership: GroupMembership | null = null
   /** Made by the first SUBSCRIBE or STREAM: records are pushed from then on, and FETCH is refused. */

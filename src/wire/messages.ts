@@ -19,7 +19,7 @@ import {
 } from './fields.ts'
 import { MAX, MAX_COUNT } from './limits.ts'
 import { LIST_OFFSETS_TIME, type OpName, PRODUCE_BATCH_IDEMPOTENT } from './opcodes.ts'
-import { keyValue, readRecordField, record, recordList, sendRecord, sequencedRecord } from './records.ts'
+import { keyValue, pulledRecord, readRecordField, record, recordList, sendRecord, sequencedRecord } from './records.ts'
 
 const topic = text(MAX.topic)
 const group = text(MAX.group)
@@ -167,6 +167,8 @@ export const MESSAGES = {
     ),
   }),
   STREAMED: struct({ topic, partition: partition0, records: list(readRecordField, { max: MAX_COUNT.batchRecords }) }),
+  PULL: struct({ topic, group, isolation: u8, maxRecords: u32, maxBytes: u32 }),
+  PULLED: struct({ records: list(pulledRecord, { max: MAX_COUNT.batchRecords }) }),
   CREDIT: struct({ records: u32, bytes: u32 }),
   UNSTREAM: struct({ topics: list(topic, { min: 1, max: MAX_COUNT.joinTopics }) }),
   SETTLE: struct({

@@ -15,6 +15,7 @@ import {
   list,
   nullableBytes,
   partition,
+  partition0,
   readCount,
   readLength,
   struct,
@@ -84,6 +85,22 @@ export const plainRecord: Field<WireRecord> = struct({
 export const plainSendRecord: Field<SendRecord> = struct({ partition: i32, key: nullableBytes, value: nullableBytes, headers })
 export const plainSequencedRecord: Field<SequencedRecord> = struct({ key: nullableBytes, value: nullableBytes, headers })
 export const plainReadRecord: Field<ReadRecord> = struct({
+  offset: i64,
+  timestampMs: i64,
+  key: nullableBytes,
+  value: nullableBytes,
+  headers,
+})
+
+/** A record of PULLED: of any topic and partition that the connection reads. */
+export interface PulledRecord extends ReadRecord {
+  readonly topic: string
+  readonly partition: number
+}
+
+export const pulledRecord: Field<PulledRecord> = struct({
+  topic: text(MAX.topic),
+  partition: partition0,
   offset: i64,
   timestampMs: i64,
   key: nullableBytes,
@@ -266,6 +283,11 @@ export function readRecordBytes(value: ReadRecord): number {
   let size = 26 + (value.key?.length ?? 0) + (value.value?.length ?? 0)
   for (const each of value.headers) size += 8 + 3 * each.key.length + (each.value?.length ?? 0)
   return size
+}
+
+/** The same for PULLED. Names of topics are ASCII. */
+export function pulledRecordBytes(value: PulledRecord): number {
+  return 8 + value.topic.length + readRecordBytes(value)
 }
 
 /** The same for RECORD and RECORD_BATCH. Names of topics are ASCII. */

@@ -107,6 +107,50 @@ test('moonmq sql: a group reads on where it was, commits, and sees its lag; a sc
   assert.equal(missing.code, 3)
 })
 
+test('moonmq sql: groups read headers, null values and values beyond 64 KiB, asked for and pushed, as members too', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  await client.admin.createTopic('t')
+  const large = 'x'.repeat(100_000)
+  const headers = [
+    { key: 'a', value: '1' },
+    { key: 'b', value: 'first' },
+    { key: 'b', value: null },
+  ]
+  await client.producer().sendMany('t', [{ key: 'k', value: null, headers }, { value: large }])
+  const rows = [
+    { partition: 0, offset: 0, key: 'k', value: null, headers: { a: '1', b: ['first', null] } },
+    { partition: 0, offset: 1, key: null, value: large, headers: {} },
+  ]
+  for (const statements of [
+    'FETCH FROM t GROUP f',
+    'SUBSCRIBE t GROUP s TIMEOUT 1',
+    'JOIN GROUP m ON t; SUBSCRIBE t GROUP m TIMEOUT 1; LEAVE',
+  ]) {
+    const { out, err, code } = await sql(broker.address, ['--json', '-c', statements])
+    assert.equal(code, 0, err)
+    assert.deepEqual(
+      objects(out).filter((each) => 'offset' in each),
+      rows,
+      statements,
+    )
+  }
+  // What LIMIT leaves comes next.
+  for (const statements of [
+    'JOIN GROUP n ON t; SUBSCRIBE t GROUP n LIMIT 1; SUBSCRIBE t GROUP n LIMIT 1',
+    'SUBSCRIBE t GROUP p LIMIT 1; SUBSCRIBE t GROUP p LIMIT 1',
+  ]) {
+    const { out } = await sql(broker.address, ['--json', '-c', statements])
+    assert.deepEqual(
+      objects(out).flatMap(({ offset }) => offset ?? []),
+      [0, 1],
+    )
+  }
+  for (const group of ['f', 's', 'm', 'n', 'p']) {
+    assert.deepEqual(await client.admin.committedOffsets(group, ['t']), [{ topic: 't', offsets: [2] }], group)
+  }
+})
+
 test('moonmq sql: mistakes show their place, failures their code; later statements run unless told to stop', async () => {
   await using broker = await startTestBroker()
   const wrong = await sql(broker.address, ['-c', 'LIST TOPICS; DROP TOPIC a b'])

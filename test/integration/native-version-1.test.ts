@@ -10,6 +10,7 @@ import { SILENT } from '../../src/core/logger.ts'
 import { SeededRandom } from '../../src/core/random.ts'
 import { NodeLoader } from '../../src/io/loader.ts'
 import { VirtualNet } from '../../src/io/virtual-net.ts'
+import { ClientOperations } from '../../src/mql/client-operations.ts'
 import { NativeDoor } from '../../src/native/listener.ts'
 import { DEFAULT_NATIVE_DOOR } from '../../src/native/options.ts'
 import { createTopic, fakeCodecs } from '../support/fake-broker.ts'
@@ -96,4 +97,25 @@ test('a broker of version 1: commits by hand, and what it cannot do', async () =
     },
     (error) => isCode(error, 'UNSUPPORTED_VERSION'),
   )
+})
+
+test('the console on a broker of version 1: groups read by asking, also where they would be pushed to; NACK and COMMIT follow', async () => {
+  await using at = await version1()
+  const deps = { client: at.client, clock: new SystemClock(), random: new SeededRandom(3) }
+  await using operations = new ClientOperations(deps, 'broker')
+  const { signal } = new AbortController()
+  await operations.createTopic('t', 1, {}, signal)
+  for (const value of ['a', 'b', 'c']) await operations.produce('t', { key: null, value, headers: [], partition: null }, signal)
+  const values = (records: readonly ClientRecord[]) => records.map(({ value }) => value?.toString())
+  deepEqual(values(await operations.fetch('t', 'g', { maxRecords: 1, maxBytes: 1000 }, signal)), ['a'])
+  deepEqual(await operations.nack('t', 0, 0, '', signal), { deadLettered: false, attempts: 1, deadLetterTopic: '' })
+  const limits = { idleMs: 500, totalMs: 60_000, maxRecords: 2, maxBytes: 1000 }
+  const collected: ClientRecord[] = []
+  for await (const record of operations.subscribe('t', 'other', limits, signal)) collected.push(record)
+  deepEqual(values(collected), ['a', 'b'])
+  deepEqual(values(await operations.fetch('t', 'other', { maxRecords: 9, maxBytes: 1000 }, signal)), ['c'])
+  deepEqual(values(await operations.fetch('t', 'g', { maxRecords: 9, maxBytes: 1000 }, signal)), ['a', 'b', 'c'])
+  await operations.commit('t', 0, 1, signal)
+  await using session = at.client.session()
+  deepEqual(values(await session.fetch('t', 'g', 9, { isolation: 'read_committed' })), ['b', 'c'])
 })

@@ -1,5 +1,5 @@
 import type { ClientRecord } from '../../src/client/types.ts'
-import type { Membership, Operations, ScanRequest, SubscribeWait } from '../../src/mql/operations.ts'
+import type { FetchLimits, Membership, Operations, ScanRequest, SubscribeLimits } from '../../src/mql/operations.ts'
 
 export function fakeRecord(offset: number, value: string | Buffer | null, more: Partial<ClientRecord> = {}): ClientRecord {
   const bytes = typeof value === 'string' ? Buffer.from(value) : value
@@ -94,14 +94,14 @@ export class FakeOperations implements Operations {
     return { partition: 1, offset: 7 }
   }
 
-  async fetch(topic: string, group: string, limit: number) {
-    this.#call('fetch', topic, group, limit)
-    return this.records.slice(0, limit)
+  async fetch(topic: string, group: string, { maxRecords }: FetchLimits) {
+    this.#call('fetch', topic, group, maxRecords)
+    return this.records.slice(0, maxRecords)
   }
 
-  async *subscribe(topic: string, group: string, { idleMs }: SubscribeWait) {
+  async *subscribe(topic: string, group: string, { idleMs, maxRecords }: SubscribeLimits) {
     this.#call('subscribe', topic, group, idleMs)
-    yield* this.records
+    yield* this.records.slice(0, maxRecords)
   }
 
   async *scan(request: ScanRequest, signal: AbortSignal) {

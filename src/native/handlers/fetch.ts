@@ -1,8 +1,8 @@
-import type { ConsumerRound, DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
+import type { ConsumerOptions, ConsumerRound, DeliveredRecord, RecordConsumer } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import { FRAME_HEADER_BYTES, MAX, MAX_FETCH_RECORDS } from '../../wire/limits.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../../wire/opcodes.ts'
-import { wireRecordBytes } from '../../wire/records.ts'
+import { pulledRecordBytes, wireRecordBytes } from '../../wire/records.ts'
 import { type Call, type Handler, ok, reply } from '../session.ts'
 import { answerBytes, largestRecord } from './read.ts'
 import { checkReserved } from './topic-rules.ts'
@@ -35,10 +35,38 @@ export const fetch: Handler<'FETCH'> = {
 /** What a RECORD takes beside its payload. */
 const FRAME_BYTES = 4 + FRAME_HEADER_BYTES
 
-/** The consumer of the connection with this topic. Throws BAD_PROTOCOL, TOPIC_MISSING, TOPIC_FORBIDDEN. */
+/** The consumer of the connection with this topic, for messages of version 1. Throws BAD_PROTOCOL, TOPIC_MISSING, TOPIC_FORBIDDEN. */
 export function consumerFor(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
+  return openConsumer(call, topic, {
+    group,
+    isolation,
+    maxPartBytes: MAX.string,
+    recordBytes: (record) => FRAME_BYTES + wireRecordBytes(record),
+    maxRecordBytes: largestRecord(call),
+    withEnvelopes: !call.session.extended,
+  })
+}
+
+/** The same for PULL. */
+export function pullingConsumer(call: Call, topic: string, group: string, isolation: RecordConsumer['isolation']): RecordConsumer {
+  const largest = largestRecord(call)
+  return openConsumer(
+    call,
+    topic,
+    { group, isolation, maxPartBytes: largest, recordBytes: pulledRecordBytes, maxRecordBytes: largest },
+    true,
+  )
+}
+
+function openConsumer(call: Call, topic: string, options: ConsumerOptions, pulls = false): RecordConsumer {
   const { session } = call
+  const { group, isolation } = options
   const known = session.consumer
+  // One gives records that the other cannot carry.
+  if (known !== null && session.pulls !== pulls) {
+    const [by, other] = pulls ? ['FETCH or SUBSCRIBE', 'PULL'] : ['PULL', 'FETCH']
+    throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads by ${by}; ${other} needs one of its own` })
+  }
   if (known !== null && (known.group !== group || known.isolation !== isolation)) {
     throw new MoonMQError('BAD_PROTOCOL', { reason: `this connection reads as group "${known.group}" with ${known.isolation}` })
   }
@@ -46,20 +74,11 @@ export function consumerFor(call: Call, topic: string, group: string, isolation:
     throw new MoonMQError('GROUP_CONFLICT', { reason: `this connection is a member of group "${session.membership.group}"` })
   }
   const membership = () => session.membership
-  const consumer =
-    known ??
-    call.broker.records.openConsumer(call.context, {
-      group,
-      isolation,
-      maxPartBytes: MAX.string,
-      recordBytes: (record) => FRAME_BYTES + wireRecordBytes(record),
-      maxRecordBytes: largestRecord(call),
-      withEnvelopes: !session.extended,
-      membership,
-    })
+  const consumer = known ?? call.broker.records.openConsumer(call.context, { ...options, membership })
   checkReserved(call, topic)
   consumer.addTopic(topic)
   session.consumer = consumer
+  session.pulls = pulls
   return consumer
 }
 

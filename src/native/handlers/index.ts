@@ -15,6 +15,7 @@ import { deletePositions, group, groups, memberJoin, memberSync } from './member
 import { nack } from './nack.ts'
 import { produce } from './produce.ts'
 import { produceBatch } from './produce-batch.ts'
+import { pull } from './pull.ts'
 import { read } from './read.ts'
 import { send } from './send.ts'
 import { openProducer, sendSequenced } from './sequenced.ts'
@@ -41,6 +42,7 @@ export const NATIVE_HANDLERS: readonly AnyHandler[] = [
   produce,
   produceBatch,
   fetch,
+  pull,
   subscribe,
   stream,
   credit,
