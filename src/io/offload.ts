@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Clock, Timer } from '../core/clock.ts'
 import { MoonMQError } from '../core/errors.ts'
-import { MIB } from '../core/limits.ts'
+import { KIB, MIB } from '../core/limits.ts'
 import type { Logger } from '../core/logger.ts'
 import type { Offload, OffloadJob, OffloadResult, OffloadResults, RunJob } from '../core/offload.ts'
 import { AT_ONCE, type Completions } from './completions.ts'
@@ -22,6 +22,11 @@ const DEFAULTS = { maxQueuedBytes: 64 * MIB, deadlineMs: 30_000, idleMs: 60_000 
 /** The thread's own objects are few: what it inflates lies outside of this. */
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 }
 
+/** Jobs up to this size go before larger ones that came earlier, */
+const SMALL_BYTES = 256 * KIB
+/** but for every so many of them the oldest job of all has its turn. */
+const SMALL_IN_A_ROW = 8
+
 interface Pending {
   readonly job: OffloadJob
   readonly resolve: (result: OffloadResult) => void
@@ -31,7 +36,8 @@ interface Pending {
 }
 
 /**
- * Runs jobs on one thread, one after another. The thread starts with the first job and ends when it has been idle for a while. When it
+ * Runs jobs on one thread, one after another: small ones first, so that a few huge batches do not keep everybody waiting, and large ones
+ * now and then, so that they come to their turn. The thread starts with the first job and ends when it has been idle for a while. When it
  * dies, or a job takes too long, the job fails and the next one gets a new thread. Owns the thread; `close` ends it.
  */
 export class ThreadOffload implements Offload {
@@ -42,6 +48,8 @@ export class ThreadOffload implements Offload {
   #running: Pending | null = null
   readonly #queue: Pending[] = []
   #queuedBytes = 0
+  /** Small jobs that went before another since the oldest had its turn. */
+  #overtaken = 0
   #idle: Timer | null = null
 
   constructor(deps: { clock: Clock; log: Logger }, options: ThreadOffloadOptions) {
@@ -77,7 +85,7 @@ export class ThreadOffload implements Offload {
 
   #next(): void {
     if (this.#running !== null) return
-    const pending = this.#queue.shift()
+    const pending = this.#take()
     if (pending === undefined) {
       this.#rest()
       return
@@ -100,6 +108,12 @@ export class ThreadOffload implements Offload {
       this.#fail(pending, failed(error instanceof Error ? error.message : String(error), error))
       this.#next()
     }
+  }
+
+  #take(): Pending | undefined {
+    const small = this.#overtaken < SMALL_IN_A_ROW ? this.#queue.findIndex(({ job }) => job.bytes.length <= SMALL_BYTES) : 0
+    this.#overtaken = small > 0 ? this.#overtaken + 1 : 0
+    return small > 0 ? this.#queue.splice(small, 1)[0] : this.#queue.shift()
   }
 
   #start(): Worker {

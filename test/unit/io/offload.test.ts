@@ -148,6 +148,21 @@ describe('ThreadOffload', () => {
     await offload.close()
   })
 
+  it('takes small jobs before large ones, and the oldest one after every eight that went before it', async () => {
+    const offload = threaded({ threadUrl: scripted(echo) })
+    const served: string[] = []
+    const run = async (name: string, size: number) => {
+      await offload.run(job(1, Buffer.alloc(size), 1))
+      served.push(name)
+    }
+    const large = ['A', 'B', 'C'].map((name) => run(name, 300_000))
+    const small = Array.from({ length: 10 }, (_, index) => run(`${index}`, 1000))
+    await Promise.all([...large, ...small])
+    // A runs before anything else is there.
+    assert.equal(served.join(' '), 'A 0 1 2 3 4 5 6 7 B 8 9 C')
+    await offload.close()
+  })
+
   it('closing fails what waits', async () => {
     const offload = threaded({ threadUrl: scripted("parentPort.on('message', () => { for (;;); })") })
     const ended = Promise.allSettled([1, 2].map((codec) => offload.run(job(codec, Buffer.from('x'), 1))))

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { type Deferred, deferred } from '../../../src/core/deferred.ts'
 import { MoonMQError } from '../../../src/core/errors.ts'
 import { type Answer, type AnyApi, api, type KafkaCall, Later } from '../../../src/kafka/handler.ts'
+import { batchOf, createTopic } from '../../support/fake-broker.ts'
 import { settle } from '../../support/fake-socket.ts'
 import { testDoor } from '../../support/kafka-door.ts'
 import { framed, rawRequest, readResponse, requestFrame } from '../../support/kafka-frames.ts'
@@ -121,6 +122,35 @@ describe('kafka connection: order (trap 19)', () => {
     )
     assert.equal(calls[0]?.call.context.principal, 'User:ANONYMOUS')
   })
+})
+
+it('kafka connection: has one batch at a time at the codecs, however many it has sent, so that others have their turn', async () => {
+  const { connect, broker, codecs } = await testDoor()
+  await createTopic(broker, 't')
+  const [greedy, other] = [connect(), connect()]
+  for (const client of [greedy, other]) await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+  const waiting: Deferred<void>[] = []
+  codecs.ready = () => {
+    const gate = deferred()
+    waiting.push(gate)
+    return gate.promise
+  }
+  const compress = (_: number, bytes: Buffer) => codecs.deflate(1, bytes)
+  const frame = (correlationId: number) => {
+    const partitionData = [0, 0].map((index) => ({ index, records: batchOf(3, { codec: 1, compress }) }))
+    return requestFrame('Produce', 7, { acks: 1, timeoutMs: 1000, topicData: [{ name: 't', partitionData }] }, { correlationId })
+  }
+  greedy.push(Buffer.concat([frame(1), frame(2), frame(3)]))
+  other.push(frame(9))
+  await settle()
+  assert.equal(waiting.length, 2)
+  const order: number[] = []
+  while (waiting.length > 0) {
+    waiting.shift()?.resolve()
+    await settle()
+    order.push(...ids([...greedy.frames(), ...other.frames()]))
+  }
+  assert.deepEqual(order, [1, 9, 2, 3])
 })
 
 describe('kafka connection: bounds', () => {
