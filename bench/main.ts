@@ -13,7 +13,7 @@ import { KafkaRival } from './rivals/kafka.ts'
 
 const USAGE = `usage: npm run bench -- [storage [PART] | broker | batching | push | transactions | cold | recovery | NAME ...] [--kafka] [--reps N] [--seconds N]
 
-  storage [PART]   the log alone, without a server; PART: small, bulk, many, device (default: all)
+  storage [PART]   the log alone, without a server; PART: small, bulk, many, fresh, device (default: all)
   batching         400 records sent one by one and in batches through both doors, with the syncs of each
   push             from send to the consumer's loop at 1,000 records/s: the native stream beside the Kafka door's long poll
   transactions     at least once, idempotent and transactional, as ratios; the standstill when the broker dies after a decision
@@ -56,7 +56,9 @@ async function main(): Promise<number> {
   const program = PROGRAMS[positionals[0] ?? '']
   if (program !== undefined) {
     const args = program(values.seconds, values.reps, positionals.slice(1))
-    const { status, signal, error } = spawnSync(process.execPath, args, { stdio: 'inherit' })
+    // As many threads as the command has.
+    const env = { UV_THREADPOOL_SIZE: '16', ...process.env }
+    const { status, signal, error } = spawnSync(process.execPath, args, { stdio: 'inherit', env })
     // It says by itself what it failed with, but not who ended it.
     if (status === null) process.stderr.write(`${args[0]} was ended: ${error?.message ?? signal}\n`)
     return status ?? 1

@@ -4,11 +4,13 @@ import { join } from 'node:path'
 import { readBatchHeader } from '../../src/record/batch.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { deviceCosts } from './device.ts'
+import { freshPartitions } from './fresh.ts'
 import { manyPartitions } from './many.ts'
 import { batchOf, openLog, openManager } from './setup.ts'
 
 /**
- * Speed of the log alone, without a door: `node dist/bench/storage/main.js [seconds] [small|bulk|many|device]`. Every acknowledgement comes after its sync.
+ * Speed of the log alone, without a door: `node dist/bench/storage/main.js [seconds] [small|bulk|many|fresh|device]`; the command
+ * itself has 16 threads, as `npm run bench` sets by UV_THREADPOOL_SIZE. Every acknowledgement comes after its sync.
  * Recovery and cold reads are from the page cache, so they show what the code costs and not what the device does.
  */
 async function produce(log: PartitionLog, template: Buffer, untilMs: number, latencies: number[]): Promise<number> {
@@ -87,8 +89,9 @@ async function main(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'moonmq-bench-'))
   try {
     if (only === '' || only === 'many') await manyPartitions(folder)
+    if (only === '' || only === 'fresh') await freshPartitions(folder)
     if (only === '' || only === 'device') await deviceCosts(folder)
-    if (only === 'many' || only === 'device') return
+    if (['many', 'fresh', 'device'].includes(only)) return
     let manager = await openManager(folder, { groupCommit: { journalFrom } })
     const logs = await Promise.all([0, 1, 2, 3].map((partition) => openLog(manager, partition)))
     const first = logs[0] as PartitionLog

@@ -6,18 +6,18 @@ import type { LogManager } from '../../src/storage/log-manager.ts'
 import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { batchOf, CountingDisk, openLog, openManager } from './setup.ts'
 
-const PARTITIONS = 1000
+export const PARTITIONS = 1000
 const ROUNDS = 15
 /** Before anything is measured: a broker that gets such moments has compiled its code. */
 const WARM_ROUNDS = 25
 
-interface Moment {
+export interface Moment {
   readonly ms: number
   readonly syncs: number
 }
 
 /** Every partition gets one small record in the same turn; measured until the last of them is durable. */
-async function moment(logs: readonly PartitionLog[], disk: CountingDisk, template: Buffer): Promise<Moment> {
+export async function moment(logs: readonly PartitionLog[], disk: CountingDisk, template: Buffer): Promise<Moment> {
   const { syncs } = disk
   const startMs = performance.now()
   await Promise.all(
@@ -30,7 +30,7 @@ async function moment(logs: readonly PartitionLog[], disk: CountingDisk, templat
   return { ms: performance.now() - startMs, syncs: disk.syncs - syncs }
 }
 
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 }
 

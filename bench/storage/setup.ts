@@ -39,9 +39,9 @@ export class CountingDisk extends NodeDisk implements Disk {
 
   #counted(file: DiskFile): DiskFile {
     const datasync = file.datasync.bind(file)
-    const counting = () => {
+    const counting: DiskFile['datasync'] = (urgency) => {
       this.syncs++
-      return datasync()
+      return datasync(urgency)
     }
     return Object.assign(file, { datasync: counting })
   }

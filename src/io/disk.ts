@@ -46,6 +46,8 @@ export interface DiskEntry {
 /** Writes up to this size go to the page cache at once; larger ones through the thread pool. */
 export const WRITE_NOW_MAX_BYTES = 256 * 1024
 
+export type SyncUrgency = 'usual' | 'urgent'
+
 /**
  * An open file. Positions are explicit; nothing seeks. `writeNow` is synchronous and for at most `WRITE_NOW_MAX_BYTES`.
  * A short write is completed or ends in an error. After `close` every call fails.
@@ -59,8 +61,11 @@ export interface DiskFile {
   read(target: Buffer, position: number): Promise<number>
   writeNow(buffers: readonly Buffer[], position: number): void
   write(buffers: readonly Buffer[], position: number): Promise<void>
-  /** Makes all bytes written so far durable, the file's size with them. At most pool size − 2 run at once on the machine. */
-  datasync(): Promise<void>
+  /**
+   * Makes all bytes written so far durable, the file's size with them. At most pool size − 2 run at once on the machine; one that is
+   * urgent begins before all that wait.
+   */
+  datasync(urgency?: SyncUrgency): Promise<void>
   truncate(sizeBytes: number): Promise<void>
   close(): Promise<void>
 }

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
 import { assert } from '../core/assert.ts'
-import { type Disk, type DiskEntry, type DiskFile, type DiskSpace, type DiskStat, WRITE_NOW_MAX_BYTES } from './disk.ts'
+import { type Disk, type DiskEntry, type DiskFile, type DiskSpace, type DiskStat, type SyncUrgency, WRITE_NOW_MAX_BYTES } from './disk.ts'
 import { SyncSlots } from './sync-slots.ts'
 import { systemCode, systemError } from './system-error.ts'
 
@@ -234,8 +234,8 @@ class NodeDiskFile implements DiskFile {
   }
 
   /** Waits for a sync slot; what is written while it waits is covered too. */
-  datasync(): Promise<void> {
-    return this.#pooled('fdatasync', () => syncSlots.run(this.#maxSyncs, () => datasync(this.#fd)))
+  datasync(urgency: SyncUrgency = 'usual'): Promise<void> {
+    return this.#pooled('fdatasync', () => syncSlots.run(this.#maxSyncs, () => datasync(this.#fd), urgency))
   }
 
   truncate(sizeBytes: number): Promise<void> {

@@ -28,7 +28,7 @@ export interface DataOptions {
   readonly kafka: ReadonlyMap<string, string>
   readonly groupCommit: { readonly lingerMs: number; readonly maxWaiters: number }
   readonly maxOpenFiles: number
-  /** Size of each of the two areas of the journal. */
+  /** Size of each of the two areas of the journal, where there is room. */
   readonly journalAreaBytes?: number
   /** Of all memory topics together. */
   readonly memoryTopicBytes: number

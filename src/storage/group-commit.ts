@@ -58,6 +58,8 @@ export class GroupCommit {
   /** Reports are being gathered; what to sync is decided once all are there. */
   #isGathering = false
   #running = 0
+  /** Whose sync runs: two of one file would each be told a part of what goes wrong. */
+  readonly #syncing = new Set<SyncTarget>()
   #maxSyncs: number
   readonly #writers = new Set<QueuedWriter>()
   readonly late: LateWrites
@@ -217,7 +219,7 @@ export class GroupCommit {
       this.#isGathering = false
     }
     while (this.#running < this.#maxSyncs) {
-      const slot = this.#queue.shift()
+      const slot = this.#takeNext()
       if (slot === undefined) return
       this.#running++
       // Owned: #sync reports every failure to the target and never rejects.
@@ -225,8 +227,15 @@ export class GroupCommit {
     }
   }
 
+  /** The first whose file is not being synced behind the journal. */
+  #takeNext(): Slot | undefined {
+    const at = this.#queue.findIndex((slot) => !this.#syncing.has(slot.target))
+    return at === 0 ? this.#queue.shift() : at < 0 ? undefined : this.#queue.splice(at, 1)[0]
+  }
+
   async #sync(slot: Slot): Promise<void> {
     const { target } = slot
+    this.#syncing.add(target)
     slot.state = 'syncing'
     slot.again = false
     slot.isForFile = false
@@ -237,21 +246,40 @@ export class GroupCommit {
       await target.sync()
     } catch (error) {
       this.#running--
+      this.#syncing.delete(target)
       this.#slots.delete(target)
       target.failed(error)
-      this.#fileEnded(target)
+      this.#start()
       return
     }
     this.#synced(startedMs)
     this.#running--
+    this.#syncing.delete(target)
     this.#gather(() => this.#ended(slot))
     target.synced(upTo)
-    this.#fileEnded(target)
+    this.#start()
   }
 
-  #fileEnded(target: SyncTarget): void {
-    this.#rounds?.fileEnded(target)
-    this.#start()
+  /** What comes meanwhile goes to the journal as if nothing were synced. */
+  #syncBehind(target: SyncTarget): boolean {
+    if (this.#syncing.has(target)) return false
+    this.#syncing.add(target)
+    const upTo = target.takenOffset
+    const startedMs = this.#clock.monotonicMs()
+    const ended = (tell: () => void) => {
+      this.#syncing.delete(target)
+      this.#gather(tell)
+      this.#rounds?.behindEnded(target)
+      this.#start()
+    }
+    target.syncBehind().then(
+      () => {
+        this.#synced(startedMs)
+        ended(() => target.synced(upTo))
+      },
+      (error: unknown) => ended(() => target.failed(error)),
+    )
+    return true
   }
 
   #synced(startedMs: number): void {
@@ -288,7 +316,7 @@ export class GroupCommit {
         for (const { target } of slots) this.#slots.delete(target)
         for (const { target } of slots) target.failed(error)
       },
-      syncFile: (target) => this.hurryFile(target),
+      syncBehind: (target) => this.#syncBehind(target),
       busy: () => this.#running + this.#queue.length,
       start: () => this.#start(),
       monotonicMs: () => this.#clock.monotonicMs(),

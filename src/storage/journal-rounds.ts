@@ -2,6 +2,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { Semaphore } from '../core/semaphore.ts'
 import { systemCode } from '../io/system-error.ts'
 import type { Journal, JournalItem } from './journal.ts'
+import { JournalDrain } from './journal-drain.ts'
 import { entryBytes, type JournalOwner } from './journal-format.ts'
 import type { SmallFile, SyncTarget } from './sync-target.ts'
 
@@ -20,8 +21,8 @@ export interface RoundsHost<Slot extends RoundSlot> {
   /** A frame is durable, and with it every slot up to what `began` returned. */
   ended(slots: readonly Slot[], upTo: readonly number[], startedMs: number): void
   failed(slots: readonly Slot[], error: unknown): void
-  /** The target's own file is wanted durable, for nobody who waits. */
-  syncFile(target: SyncTarget): void
+  /** Syncs what the journal has of the target, for nobody who waits; `behindEnded` is called then. False while another sync of the file runs. */
+  syncBehind(target: SyncTarget): boolean
   /** Files whose own sync runs or waits. */
   busy(): number
   /** There is something new to decide. */
@@ -39,17 +40,15 @@ interface Waiting {
 
 /** Each takes a descriptor. */
 const PARALLEL_STORES = 16
-/** Files synced at the same time behind the journal: when there is time for it, and when its space is wanted sooner. */
-const DRAIN_WIDTH = { spread: 1, hurried: 4 } as const
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
-const FIRST_DRAIN_SHARE = 0.25
+/** Where so many files wait, a journal that is being made is waited for: each file of a new log takes several syncs. */
+const WAIT_FROM_FILES = 64
 /** More than an entry takes besides its records. */
 const ENTRY_ROOM_BYTES = 512
 
 /**
  * Decides what goes to the journal: one frame at a time, made of all that waits when the one before has ended, if it is many files or
- * what only the journal can do. Afterwards it has the files synced in the background. That begins when an area is full and the other one
- * taken, and keeps pace with how that one fills, so that the first is free by then and nobody waits for the files of all.
+ * what only the journal can do. Afterwards it has the files synced in the background.
  */
 export class JournalRounds<Slot extends RoundSlot> {
   readonly #journal: Journal
@@ -58,23 +57,21 @@ export class JournalRounds<Slot extends RoundSlot> {
   #slots: Slot[] = []
   #waiting: Waiting[] = []
   #round: Promise<void> | null = null
-  readonly #drains = new Set<SyncTarget | SmallFile>()
-  readonly #draining = new Set<SyncTarget | SmallFile>()
-  /** Files that were to be synced when the drain began, and how full the area was. */
-  #drainTotal = Number.POSITIVE_INFINITY
-  #drainFrom = 0
-  #drainedTurn = -1
+  readonly #drain: JournalDrain
   /** Whoever waits for a frame waits until the drain has made room for it. */
   #isRoomWanted = false
   /** Small files that are being written, or wait for it. */
   #storing = 0
   readonly #stores = new Semaphore(PARALLEL_STORES)
+  /** The journal is being made, and whoever waits waits for that. */
+  #isAwaiting = false
   #isClosed = false
 
   constructor(journal: Journal, options: { fromFiles: number }, host: RoundsHost<Slot>) {
     this.#journal = journal
     this.#fromFiles = options.fromFiles
     this.#host = host
+    this.#drain = new JournalDrain(journal, { syncBehind: (target) => host.syncBehind(target), start: () => host.start() })
   }
 
   /** Takes a slot that may go to the journal; it ends up there or is given back by `toFile`. */
@@ -119,7 +116,7 @@ export class JournalRounds<Slot extends RoundSlot> {
   /** Begins a frame if there is one to write, and gives everything back that does not wait for one. */
   start(): void {
     this.#startDrain()
-    if (this.#round !== null || (this.#isRoomWanted && this.#draining.size > 0 && this.#journal.oldWaiting > 0)) return
+    if (this.#round !== null || (this.#isRoomWanted && this.#drain.isRunning && this.#journal.oldWaiting > 0)) return
     this.#isRoomWanted = false
     const count = this.#slots.length + this.#waiting.length
     if (count > 0 && !this.#startRound(count)) this.#withoutJournal()
@@ -129,10 +126,7 @@ export class JournalRounds<Slot extends RoundSlot> {
     const journal = this.#journal
     const busy = this.#storing + this.#host.busy()
     if (count + busy < this.#fromFiles && !this.#waiting.some((each) => each.file === null)) return false
-    if (!journal.isReady) {
-      journal.prepare()
-      return false
-    }
+    if (!journal.isReady) return this.#waitForJournal(count)
     const items: JournalItem[] = []
     let bytes = 0
     const files: Waiting[] = []
@@ -157,12 +151,26 @@ export class JournalRounds<Slot extends RoundSlot> {
     return true
   }
 
+  /** False when the files had better be synced meanwhile. */
+  #waitForJournal(count: number): boolean {
+    const preparing = this.#journal.prepare()
+    if (preparing === null || count < WAIT_FROM_FILES) return false
+    if (!this.#isAwaiting) {
+      this.#isAwaiting = true
+      void preparing.then(() => {
+        this.#isAwaiting = false
+        this.#host.start()
+      })
+    }
+    return true
+  }
+
   /** False when syncing the files of those that wait is quicker than emptying the area. */
   #waitForRoom(): boolean {
     this.#isRoomWanted = this.#journal.oldWaiting <= this.#slots.length
-    this.#drain(this.#journal.waiting('old'))
+    this.#drain.addOld()
     this.#startDrain()
-    this.#isRoomWanted &&= this.#draining.size > 0
+    this.#isRoomWanted &&= this.#drain.isRunning
     return this.#isRoomWanted
   }
 
@@ -191,14 +199,14 @@ export class JournalRounds<Slot extends RoundSlot> {
       return
     }
     this.#round = null
-    this.#drainInTime()
+    this.#drain.framed()
     for (const file of files) file.done()
     this.#host.ended(slots, upTo, startedMs)
   }
 
   /** A full disk is no reason to refuse what the files may still take. After any other failure nobody may believe in anything. */
   #failed(error: unknown, slots: readonly Slot[], files: readonly Waiting[]): void {
-    this.#drain(this.#journal.waiting('all'))
+    this.#drain.addAll()
     const code = systemCode(error)
     if (code === 'ENOSPC' || code === 'EDQUOT') {
       for (const slot of slots) this.#host.toFile(slot)
@@ -215,8 +223,7 @@ export class JournalRounds<Slot extends RoundSlot> {
     const waiting = this.#waiting
     this.#slots = []
     // What only the journal can take waits as long as its space is being made free.
-    const isDraining = this.#draining.size > 0 || this.#drains.size > 0
-    this.#waiting = waiting.filter((each) => each.file === null && isDraining)
+    this.#waiting = waiting.filter((each) => each.file === null && !this.#drain.isIdle)
     for (const slot of slots) this.#host.toFile(slot)
     for (const each of waiting) if (!this.#waiting.includes(each)) this.#store(each)
   }
@@ -242,57 +249,19 @@ export class JournalRounds<Slot extends RoundSlot> {
 
   /** There is no hurry. */
   drainAll(): void {
-    if (this.#drains.size === 0) this.#drainTotal = Number.POSITIVE_INFINITY
-    this.#drain(this.#journal.waiting('all'))
+    this.#drain.addAll()
     this.#startDrain()
   }
 
-  /** Begins a drain where one is due: when an area was taken, and the first time earlier, since many files of a new journal have new names. */
-  #drainInTime(): void {
-    const journal = this.#journal
-    const isFirst = this.#drainedTurn < 0
-    if (this.#drainedTurn === journal.turns || (isFirst && journal.filledShare < FIRST_DRAIN_SHARE)) return
-    this.#drainedTurn = journal.turns
-    this.#drain(journal.waiting(isFirst ? 'all' : 'old'))
-    this.#drainTotal = this.#drains.size
-    this.#drainFrom = journal.filledShare
-  }
-
-  #drain(members: readonly object[]): void {
-    for (const member of members) this.#drains.add(member as SyncTarget | SmallFile)
-  }
-
   #startDrain(): void {
-    if (this.#isClosed || this.#drains.size === 0) return
-    const width = this.#isDrainLate() ? DRAIN_WIDTH.hurried : DRAIN_WIDTH.spread
-    for (const member of this.#drains) {
-      if (this.#draining.size >= width) return
-      this.#drains.delete(member)
-      if (!this.#journal.isWaiting(member)) continue
-      if ('store' in member) this.#drainSmallFile(member)
-      else if (!member.isStopped) {
-        this.#draining.add(member)
-        this.#host.syncFile(member)
-      }
-    }
+    if (this.#isClosed) return
+    if (this.#isRoomWanted) this.#drain.start('room')
+    else this.#drain.start(this.#round === null && this.#host.busy() === 0 ? 'nobody' : 'sync')
   }
 
-  /** The area that is written fills faster than files are synced. */
-  #isDrainLate(): boolean {
-    return this.#isRoomWanted || this.#drains.size * (1 - this.#drainFrom) > this.#drainTotal * (1 - this.#journal.filledShare)
-  }
-
-  #drainSmallFile(file: SmallFile): void {
-    this.#draining.add(file)
-    // What cannot be written now is tried again when the space is wanted again; until then the journal keeps it.
-    const store = async () => this.release(file, await file.store())
-    const over = () => this.fileEnded(file)
-    store().then(over, over)
-  }
-
-  /** A sync of the target's own file ended, well or not. */
-  fileEnded(member: SyncTarget | SmallFile): void {
-    if (this.#draining.delete(member)) this.#host.start()
+  /** A sync behind the journal ended, well or not. */
+  behindEnded(target: SyncTarget): void {
+    this.#drain.ended(target)
   }
 
   release(member: SyncTarget | SmallFile, upTo: number): void {
@@ -300,7 +269,7 @@ export class JournalRounds<Slot extends RoundSlot> {
   }
 
   prepare(): void {
-    this.#journal.prepare()
+    void this.#journal.prepare()
   }
 
   noteFrames(): Promise<void> {

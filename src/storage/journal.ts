@@ -34,12 +34,12 @@ export interface JournalItem {
 
 export interface JournalOptions {
   readonly folder: string
-  /** Bytes of each of the two areas. */
+  /** Bytes of each of the two areas, where there is room. */
   readonly areaBytes: number
 }
 
 interface Area {
-  readonly from: number
+  from: number
   usedBytes: number
   /** The newest frame written to it. */
   lastSequence: number
@@ -49,6 +49,9 @@ interface Area {
 }
 
 const RETRY_MS = 30_000
+/** An area takes so little of what is free, but so much at least; on a disk without end, in memory, no more. */
+const SHARE_OF_FREE = 1 / 64
+const LEAST_AREA_BYTES = 1024 * 1024
 const ZEROS_BYTES = 1024 * 1024
 const FRAME_GROWTH_BYTES = 64 * 1024
 
@@ -68,6 +71,7 @@ export class Journal {
   readonly #deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }
   readonly #options: JournalOptions
   readonly #areas: readonly [Area, Area]
+  #areaBytes: number
   #state: State = 'absent'
   #file: DiskFile | null = null
   #id: Uuid = ZERO_UUID
@@ -92,11 +96,9 @@ export class Journal {
   constructor(deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }, options: JournalOptions) {
     this.#deps = deps
     this.#options = options
-    const area = (number: number): Area => {
-      const from = JOURNAL_BLOCK_BYTES + number * options.areaBytes
-      return { from, usedBytes: 0, lastSequence: 0, liveFrom: 0, waiting: new Map() }
-    }
-    this.#areas = [area(0), area(1)]
+    this.#areaBytes = options.areaBytes
+    const area = (): Area => ({ from: 0, usedBytes: 0, lastSequence: 0, liveFrom: 0, waiting: new Map() })
+    this.#areas = [area(), area()]
   }
 
   /** One of an earlier process stays, since a log could not be made from it. */
@@ -127,7 +129,7 @@ export class Journal {
 
   /** Entries may take so much of one frame: a block of each area is kept for the frame that ends it. */
   get maxFrameBytes(): number {
-    return this.#options.areaBytes - 2 * JOURNAL_BLOCK_BYTES
+    return this.#areaBytes - 2 * JOURNAL_BLOCK_BYTES
   }
 
   /** Those whose own files must be synced before the area that is not written now can be used again, or for all of it. */
@@ -143,7 +145,7 @@ export class Journal {
 
   /** Of the area that is written now. */
   get filledShare(): number {
-    return (this.#areas[this.#current] as Area).usedBytes / this.#options.areaBytes
+    return (this.#areas[this.#current] as Area).usedBytes / this.#areaBytes
   }
 
   /** How often the other area was taken. */
@@ -155,17 +157,20 @@ export class Journal {
     return this.#areas[0].waiting.has(member) || this.#areas[1].waiting.has(member)
   }
 
-  /** Makes the file, in the background, unless it is there or could not be made a short while ago. */
-  prepare(): void {
+  /** Makes the file, in the background, unless it is there or could not be made a short while ago. Resolves, if it is being made, when that has ended. */
+  prepare(): Promise<void> | null {
     const { clock } = this.#deps
-    if (this.#state !== 'absent' || this.isKept || clock.monotonicMs() < this.#retryAtMs) return
+    if (this.#state === 'preparing') return this.#background
+    if (this.#state !== 'absent' || this.isKept || clock.monotonicMs() < this.#retryAtMs) return null
     this.#state = 'preparing'
     this.#inBackground(this.#prepare(), 'ready', 'the journal could not be made; each file is synced by itself')
+    return this.#background
   }
 
   async #prepare(): Promise<void> {
     const { disk, random, failpoint } = this.#deps
-    const { folder, areaBytes } = this.#options
+    const { folder } = this.#options
+    const areaBytes = await this.#sizeOfAreas()
     // One that could not be removed is about to be emptied.
     await removeJournalNote(disk, folder)
     const file = await disk.open(this.#path, 'write')
@@ -199,12 +204,20 @@ export class Journal {
     this.#sequence = 1
     this.#current = 0
     this.#saidLive = 0
-    for (const area of this.#areas) {
+    this.#areaBytes = areaBytes
+    for (const [number, area] of this.#areas.entries()) {
+      area.from = JOURNAL_BLOCK_BYTES + number * areaBytes
       area.usedBytes = 0
       area.lastSequence = 0
     }
     this.#file = file
     failpoint('journal.prepared')
+  }
+
+  async #sizeOfAreas(): Promise<number> {
+    const { freeBytes } = await this.#deps.disk.space(this.#options.folder)
+    const share = Number.isFinite(freeBytes) ? Math.floor(freeBytes * SHARE_OF_FREE) : 0
+    return Math.min(this.#options.areaBytes, Math.max(LEAST_AREA_BYTES, share - (share % JOURNAL_BLOCK_BYTES)))
   }
 
   /** Whether a frame of these entries has a place now. */
@@ -217,7 +230,7 @@ export class Journal {
   }
 
   #fits(area: Area, size: number): boolean {
-    return area.usedBytes + size <= this.#options.areaBytes - JOURNAL_BLOCK_BYTES
+    return area.usedBytes + size <= this.#areaBytes - JOURNAL_BLOCK_BYTES
   }
 
   /**
@@ -273,7 +286,8 @@ export class Journal {
     if (frame.length <= WRITE_NOW_MAX_BYTES) file.writeNow([frame], at)
     else await file.write([frame], at)
     this.#deps.failpoint('journal.written')
-    await file.datasync()
+    // All who wait for the frame are behind the files of others otherwise.
+    await file.datasync('urgent')
     this.#deps.failpoint('journal.synced')
     this.#saidLive = oldestLive
     this.#durableFrame = sequence

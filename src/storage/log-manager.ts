@@ -61,7 +61,7 @@ export interface LogManagerOptions {
   /** Memory kept for reading files. */
   readonly poolBytes?: number
   readonly groupCommit?: Partial<GroupCommitOptions>
-  /** Size of each of the two areas of the journal. */
+  /** Size of each of the two areas of the journal, where there is room. The larger, the less often a file is synced behind it. */
   readonly journalAreaBytes?: number
   /** How long and how many idempotent producers a partition remembers. */
   readonly producers?: ProducerStateOptions
@@ -96,7 +96,7 @@ const DEFAULTS = {
   tailBytesPerLog: 16 * 1024 * 1024,
   poolBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 60_000,
-  journalAreaBytes: 16 * 1024 * 1024,
+  journalAreaBytes: 64 * 1024 * 1024,
 }
 /** With so many logs open the journal is made before it is wanted for the first time. */
 const JOURNAL_FROM_LOGS = 64

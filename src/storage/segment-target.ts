@@ -99,10 +99,18 @@ export class SegmentTarget implements SyncTarget {
   }
 
   async sync(): Promise<void> {
+    await this.#syncFile(() => this.#begin())
+  }
+
+  async syncBehind(): Promise<void> {
+    await this.#syncFile(null)
+  }
+
+  async #syncFile(begin: (() => void) | null): Promise<void> {
     const { segment } = this
     this.#host.writeLate()
     const file = segment.log.acquire()
-    this.#begin()
+    begin?.()
     try {
       if (segment.areNamesDurable) await file.datasync()
       else {

@@ -12,6 +12,8 @@ export interface SyncTarget {
   takeForJournal(): JournalItem
   /** Makes what is in the file now durable, its size and its names included. */
   sync(): Promise<void>
+  /** The same for what the journal has: that goes on taking what was written since it took something last. */
+  syncBehind(): Promise<void>
   /** Everything below `offset` is durable in the file. Called in the order of the syncs of this file. */
   synced(offset: number): void
   /** Everything below `offset` is durable, in the file or in the journal. */

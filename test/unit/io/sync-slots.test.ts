@@ -50,3 +50,24 @@ it('holds a caller with a lower limit back until the common count is below it', 
   await held
   assert.equal(low, true)
 })
+
+it('begins what is urgent before all that wait, in the next free slot', async () => {
+  const slots = new SyncSlots()
+  const started: string[] = []
+  const gates = new Map<string, Deferred<void>>()
+  const run = (name: string, urgency?: 'urgent') => {
+    const gate = deferred()
+    gates.set(name, gate)
+    const sync = () => {
+      started.push(name)
+      return gate.promise
+    }
+    return slots.run(1, sync, urgency)
+  }
+  const all = [run('a'), run('b'), run('c'), run('now', 'urgent')]
+  for (const name of ['a', 'now', 'b', 'c']) {
+    gates.get(name)?.resolve()
+    await all[['a', 'b', 'c', 'now'].indexOf(name)]
+  }
+  assert.deepEqual(started, ['a', 'now', 'b', 'c'])
+})

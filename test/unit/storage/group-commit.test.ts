@@ -19,6 +19,10 @@ class FakeFile implements SyncTarget {
     return sync.promise
   }
 
+  syncBehind(): never {
+    throw new Error('there is no journal')
+  }
+
   takeForJournal(): never {
     throw new Error('it is never small')
   }
