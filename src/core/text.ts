@@ -53,6 +53,18 @@ export function tableText(
   return `${[style(line(head)), ...cells.map(line)].join('\n')}\n`
 }
 
+const WIDE =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|^\p{Emoji_Presentation}/u
+const MARK = /^[\p{Mn}\p{Me}\p{Cf}]/u
+
+/** Cells of a terminal that a code point takes: none for a mark upon the one before, two for what is wide. */
+export function cellsOf(point: string): number {
+  if (point < '\u0300') return 1
+  return MARK.test(point) ? 0 : WIDE.test(point) ? 2 : 1
+}
+
 function width(text: string): number {
-  return [...stripVTControlCharacters(text)].length
+  let cells = 0
+  for (const point of stripVTControlCharacters(text)) cells += cellsOf(point)
+  return cells
 }

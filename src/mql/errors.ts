@@ -1,3 +1,5 @@
+import { cellsOf } from '../core/text.ts'
+
 /** A place in the input. Lines, columns and positions count from 1, columns and positions in code points. */
 export interface Place {
   readonly line: number
@@ -19,11 +21,25 @@ export class MqlError extends Error {
   }
 }
 
+/** Of a longer line so many code points around the place are shown. */
+const MAX_SHOWN_POINTS = 160
+
 /** The message, the line of the source, and a caret under the column. */
 export function renderError(error: MqlError, source: string): string {
   const { line, column } = error.place
-  const text = source.split('\n')[line - 1] ?? ''
+  const points = [...(source.split('\n')[line - 1] ?? '').replace(/\r$/, '')]
+  const first = points.length <= MAX_SHOWN_POINTS ? 0 : Math.max(0, column - 1 - MAX_SHOWN_POINTS / 2)
+  const end = first + MAX_SHOWN_POINTS
+  const cut = (isCut: boolean) => (isCut ? '…' : '')
+  const shown = points.slice(first, end).map(harmless)
   // Tabs stay tabs, so that the caret stands under its column however wide they are shown.
-  const before = [...text].slice(0, column - 1).map((point) => (point === '\t' ? '\t' : ' '))
-  return `${error.message} (line ${line}, column ${column})\n  ${text.replace(/\r$/, '')}\n  ${before.join('')}^\n`
+  const before = shown.slice(0, column - 1 - first).map((point) => (point === '\t' ? '\t' : ' '.repeat(cellsOf(point))))
+  const text = `${cut(first > 0)}${shown.join('')}${cut(end < points.length)}`
+  return `${error.message} (line ${line}, column ${column})\n  ${text}\n  ${first > 0 ? ' ' : ''}${before.join('')}^\n`
+}
+
+/** A terminal must not be steered by what somebody pasted into it. */
+function harmless(point: string): string {
+  const code = point.codePointAt(0) ?? 0
+  return point !== '\t' && (code < 0x20 || (code >= 0x7f && code < 0xa0)) ? '\u00b7' : point
 }

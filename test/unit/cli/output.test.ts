@@ -7,6 +7,7 @@ import { bytesText, jsonBytes, shown, table } from '../../../src/cli/output.ts'
 import { mergeByTimestamp } from '../../../src/client/merge.ts'
 import type { ClientRecord } from '../../../src/client/types.ts'
 import { MoonMQError } from '../../../src/core/errors.ts'
+import { tableText } from '../../../src/core/text.ts'
 
 function testContext(): CliContext & { readonly lines: string[] } {
   const lines: string[] = []
@@ -31,6 +32,20 @@ function record(partition: number, offset: number, timestampMs: number): ClientR
 async function* stream(...records: ClientRecord[]): AsyncGenerator<ClientRecord> {
   yield* records
 }
+
+test('a table counts cells of the terminal: wide characters take two, marks none', () => {
+  assert.equal(
+    tableText(
+      ['A', 'B'],
+      [
+        ['日本', 1],
+        ['e\u0301', 2],
+        ['😀', 3],
+      ],
+    ),
+    'A     B\n日本  1\ne\u0301     2\n😀    3\n',
+  )
+})
 
 test('merge: by time across partitions, by offset within one, equal times by partition', async () => {
   const out: string[] = []

@@ -256,6 +256,24 @@ test('the caret stands under the column, also after tabs and characters of two u
   assert.equal(renderError(refused(end), end).split('\n')[2], `  ${' '.repeat(11)}^`)
 })
 
+test('the caret: emoji, combining characters, wide ones, CRLF, control characters, and a line that is too long to show', () => {
+  const carets: readonly (readonly [source: string, column: number, shown: string, caret: string])[] = [
+    ["DROP TOPIC '😀' x;", 16, "DROP TOPIC '😀' x;", `${' '.repeat(16)}^`],
+    // Two code points, one cell.
+    ["DROP TOPIC 'e\u0301' x;", 17, "DROP TOPIC 'e\u0301' x;", `${' '.repeat(15)}^`],
+    ["DROP TOPIC '日本' x;", 17, "DROP TOPIC '日本' x;", `${' '.repeat(18)}^`],
+    ['HELP;\r\n\tDROP TOPIC a\tb;\r\nHELP;\r\n', 15, '\tDROP TOPIC a\tb;', `\t${' '.repeat(12)}\t^`],
+    ["DROP TOPIC '\u001b[2J' x;", 19, "DROP TOPIC '·[2J' x;", `${' '.repeat(18)}^`],
+    [`DROP TOPIC '${'y'.repeat(500)}' x ${'z'.repeat(500)};`, 515, `…${'y'.repeat(78)}' x ${'z'.repeat(78)}…`, `${' '.repeat(81)}^`],
+    [`LIST${' '.repeat(300)}`, 305, `…${' '.repeat(80)}`, `${' '.repeat(81)}^`],
+  ]
+  for (const [source, at, shown, caret] of carets) {
+    const error = refused(source)
+    assert.equal(error.place.column, at, source)
+    assert.deepEqual(renderError(error, source).split('\n').slice(1, 3), [`  ${shown}`, `  ${caret}`], source)
+  }
+})
+
 test('the table of help: its examples parse, and every statement is in it', () => {
   const kinds = new Set<string>()
   for (const { example } of HELP) kinds.add(one(example).kind)
