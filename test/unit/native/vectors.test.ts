@@ -1,7 +1,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import test from 'node:test'
-import { createTopic } from '../../support/fake-broker.ts'
-import { testNativeDoor } from '../../support/native-door.ts'
+import { batchOf, createTopic, produceOne } from '../../support/fake-broker.ts'
+import { type Received, testNativeDoor } from '../../support/native-door.ts'
 import { type Malformed, messageOf, nativeVectors, type Vector } from '../../support/native-vectors.ts'
 
 const { vectors, malformed } = nativeVectors()
@@ -160,6 +160,48 @@ for (const [name, [state, ops, fields = {}, before = []]] of Object.entries(ANSW
     for (const [field, value] of Object.entries(fields)) deepEqual(last?.message[field], value, field)
   })
 }
+
+const FETCHED = 'fetch, batched reply, read uncommitted'
+const REFUSED = 'nack with reason'
+const given = Array(2).fill(FETCHED) as string[]
+
+/** The same where records are there: vectors one after another, with the answers to the last one. */
+const WITH_RECORDS: readonly (readonly [steps: readonly string[], ops: readonly string[], fields: object])[] = [
+  [[FETCHED], ['RECORD_BATCH', 'OK'], {}],
+  [['fetch, shortest legal form'], [...Array(3).fill('RECORD'), 'OK'], {}],
+  [[...given, 'commit'], ['OK'], {}],
+  [[...given, REFUSED], ['NACK_ACK'], { deadLettered: 0, attempts: 1, dlqTopic: '' }],
+  [[...given, 'nack, empty reason'], ['NACK_ACK'], { deadLettered: 0, attempts: 1, dlqTopic: '' }],
+  [[...given, REFUSED, FETCHED, REFUSED], ['NACK_ACK'], { deadLettered: 0, attempts: 2, dlqTopic: '' }],
+  [[...given, REFUSED, FETCHED, REFUSED, FETCHED, REFUSED], ['NACK_ACK'], { deadLettered: 1, attempts: 3, dlqTopic: 'orders.dlq' }],
+  [['subscribe, isolation absent'], ['OK', ...Array(50).fill('RECORD')], { topic: 'orders', partition: 0, offset: 49 }],
+  [['subscribe, read committed'], ['OK', ...Array(50).fill('RECORD')], { topic: 'orders', partition: 0, offset: 49 }],
+  [['list offsets, timestamp mode'], ['OFFSETS'], {}],
+]
+
+test('FETCH, SUBSCRIBE, COMMIT and NACK of the vectors where records are there', async () => {
+  for (const [steps, ops, fields] of WITH_RECORDS) {
+    const at = await prepared()
+    await produceOne(at.broker, 'orders', 0, batchOf(50))
+    const connection = await at.connect()
+    let answers: Received[] = []
+    for (const step of steps) {
+      connection.socket.push(Buffer.from(vector(step).frameHex, 'hex'))
+      answers = await connection.received()
+    }
+    const what = steps.join(', ')
+    deepEqual(
+      answers.map(({ op }) => op),
+      ops,
+      what,
+    )
+    const isPushed = ops[0] === 'OK' && ops.length > 1
+    for (const [index, { correlation }] of answers.entries()) {
+      equal(correlation, isPushed && index > 0 ? '0'.repeat(32) : vector(steps.at(-1) ?? '').correlationIdHex, what)
+    }
+    for (const [field, value] of Object.entries(fields)) deepEqual(answers.at(-1)?.message[field], value, `${what}: ${field}`)
+  }
+})
 
 /** Their answers come with authentication. */
 const ELSEWHERE = new Set<string>(['AUTH_SCRAM', 'AUTH_SCRAM_FINAL'])
