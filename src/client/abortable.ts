@@ -16,3 +16,42 @@ export function eitherSignal(left: AbortSignal | undefined, right: AbortSignal |
   if (left === undefined || right === undefined) return left ?? right
   return AbortSignal.any([left, right])
 }
+
+/** Waits for the end, which `giveUp` hastens when the signal fires. */
+export async function hastened(ending: Promise<void>, signal: AbortSignal | undefined, giveUp: () => void): Promise<void> {
+  if (signal === undefined) return await ending
+  if (signal.aborted) giveUp()
+  signal.addEventListener('abort', giveUp, { once: true })
+  try {
+    await ending
+  } finally {
+    signal.removeEventListener('abort', giveUp)
+  }
+}
+
+/** One listener for all who wait on a signal, however many they are. */
+export class AbortListeners {
+  readonly #acts = new Map<AbortSignal, { readonly acts: Set<() => void>; readonly onAbort: () => void }>()
+
+  /** Returns what takes it back. */
+  add(signal: AbortSignal, act: () => void): () => void {
+    let known = this.#acts.get(signal)
+    if (known === undefined) {
+      const acts = new Set<() => void>()
+      const onAbort = () => {
+        this.#acts.delete(signal)
+        for (const each of acts) each()
+      }
+      known = { acts, onAbort }
+      this.#acts.set(signal, known)
+      signal.addEventListener('abort', onAbort, { once: true })
+    }
+    const { acts, onAbort } = known
+    acts.add(act)
+    return () => {
+      acts.delete(act)
+      if (acts.size > 0 || !this.#acts.delete(signal)) return
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+}

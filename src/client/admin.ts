@@ -31,7 +31,7 @@ export class LinkAdmin implements Admin {
   async createTopic(name: string, options: NewTopicOptions = {}): Promise<void> {
     const { partitions, signal } = options
     const config = new Map(Object.entries(options.config ?? {}))
-    if (!(await this.#link.connection()).server.extended && config.size === 0 && partitions !== undefined) {
+    if (!(await this.#link.connected(signal)).server.extended && config.size === 0 && partitions !== undefined) {
       await this.#link.request('CREATE_TOPIC', { name, partitions }, 'OK', { signal })
       return
     }
@@ -96,7 +96,7 @@ export class LinkAdmin implements Admin {
   }
 
   async listGroups({ signal }: RequestControl = {}): Promise<readonly GroupSummary[]> {
-    if (!(await this.#link.retrying(async () => this.#link.connection(), signal)).server.extended) {
+    if (!(await this.#link.retrying(() => this.#link.connected(signal), signal)).server.extended) {
       return (await this.#link.retrying(() => this.#link.request('LIST_GROUPS', {}, 'GROUP_LIST', { signal }), signal)).groups
     }
     const groups: GroupSummary[] = []
@@ -110,7 +110,7 @@ export class LinkAdmin implements Admin {
   }
 
   async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {
-    if ((await this.#link.retrying(async () => this.#link.connection(), signal)).server.extended) {
+    if ((await this.#link.retrying(() => this.#link.connected(signal), signal)).server.extended) {
       return await this.#link.retrying(() => this.#link.request('GROUP', { group }, 'GROUP_DETAILS', { signal }), signal)
     }
     const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_GROUP', { group }, 'GROUP_DESCRIPTION', { signal }), signal)

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { MoonMQError } from '../core/errors.ts'
 import { KIB, MIB } from '../core/limits.ts'
-import type { Resource } from '../core/types.ts'
+import { hastened } from './abortable.ts'
 import { describe, LinkAdmin } from './admin.ts'
 import { GroupConsumer } from './consumer.ts'
 import { IdempotentProducer } from './idempotent-producer.ts'
@@ -16,6 +16,7 @@ import type {
   Admin,
   Client,
   ClientOptions,
+  Closable,
   Consumer,
   ConsumerOptions,
   PartitionReadersOptions,
@@ -25,6 +26,7 @@ import type {
   PushConsumerOptions,
   Reader,
   ReaderOptions,
+  RequestControl,
   Session,
   TopicDescription,
   TransactionalProducer,
@@ -43,7 +45,7 @@ class LinkClient implements Client {
   readonly #target: Target
   readonly #link: Link
   readonly #signal: AbortSignal | undefined
-  readonly #parts = new Set<Resource>()
+  readonly #parts = new Set<Closable>()
   readonly #onAbort: () => void
   #server = { name: '', version: '' }
   #closing: Promise<void> | null = null
@@ -152,9 +154,13 @@ class LinkClient implements Client {
     return this.#keep((gone) => new WireSession(this.#newLink(), gone))
   }
 
-  close(): Promise<void> {
+  close({ signal }: RequestControl = {}): Promise<void> {
     this.#closing ??= this.#close()
-    return this.#closing
+    return hastened(this.#closing, signal, () => {
+      void this.#link.close()
+      // Each is being closed already: this only hastens it, and its failure is told above.
+      for (const part of this.#parts) part.close({ signal: AbortSignal.abort() }).catch(() => undefined)
+    })
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -181,7 +187,7 @@ class LinkClient implements Client {
     return { ...options, signal: options.signal === undefined ? this.#signal : AbortSignal.any([options.signal, this.#signal]) }
   }
 
-  #keep<T extends Resource>(make: (gone: () => void) => T): T {
+  #keep<T extends Closable>(make: (gone: () => void) => T): T {
     const part: T = make(() => this.#parts.delete(part))
     this.#parts.add(part)
     return part

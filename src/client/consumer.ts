@@ -2,12 +2,13 @@ import type { Clock } from '../core/clock.ts'
 import { isCode } from '../core/errors.ts'
 import { MIB } from '../core/limits.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
+import { abortable, hastened } from './abortable.ts'
 import type { Grant } from './grants.ts'
 import type { Link } from './link.ts'
 import { Membership } from './membership.ts'
 import { invalid } from './options.ts'
 import { TopicCursor } from './topic-cursor.ts'
-import type { AssignedPartitions, ClientRecord, Consumer, ConsumerOptions } from './types.ts'
+import type { AssignedPartitions, ClientRecord, Consumer, ConsumerOptions, RequestControl } from './types.ts'
 
 const DEFAULT_RECORDS = 500
 const DEFAULT_IDLE_MS = 100
@@ -83,14 +84,14 @@ export class GroupConsumer implements Consumer {
     }
   }
 
-  commit(record: ClientRecord): Promise<void> {
-    return this.#membership.commit(record)
+  commit(record: ClientRecord, { signal }: RequestControl = {}): Promise<void> {
+    return abortable(this.#membership.commit(record), signal)
   }
 
   /** Commits what is done and leaves the group, then ends. */
-  close(): Promise<void> {
+  close({ signal }: RequestControl = {}): Promise<void> {
     this.#closing ??= this.#close()
-    return this.#closing
+    return hastened(this.#closing, signal, () => void this.#links.group.close())
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -65,7 +65,7 @@ export class GroupMember {
   /** Joins, or joins again; tried again while the broker restarts. */
   join(): Promise<MemberState> {
     return this.#link.retrying(async () => {
-      const connection = await this.#link.connection()
+      const connection = await this.#link.connected(this.#options.signal)
       const state = await this.#joinOn(connection)
       connection.onPush = (name, payload) => this.#pushed(name, payload)
       this.#connection = connection

@@ -1,13 +1,14 @@
 import type { Clock } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Random } from '../core/random.ts'
+import { AbortListeners, abortable, hastened } from './abortable.ts'
 import type { Identity } from './lane.ts'
 import type { Link } from './link.ts'
-import { sendThrough } from './outgoing.ts'
+import { type SendPath, sendThrough } from './outgoing.ts'
 import { ACKS, DEFAULT_BATCH_BYTES, DEFAULT_PENDING_BYTES } from './producer.ts'
 import { SendWindow } from './send-window.ts'
 import { type SenderHost, SequencedSender } from './sequenced-sender.ts'
-import type { Acked, Producer, ProducerOptions, RecordToSend } from './types.ts'
+import type { Acked, Producer, ProducerOptions, RecordToSend, RequestControl } from './types.ts'
 
 export const DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 
@@ -20,8 +21,12 @@ export class IdempotentProducer implements Producer, SenderHost {
   readonly #window: SendWindow
   readonly #sender: SequencedSender
   readonly #onClose: () => void
+  readonly #path: SendPath
+  readonly #signal: AbortSignal | undefined
+  readonly #onAbort = () => this.#giveUp()
   #identity: Promise<Identity> | null = null
-  #closed = false
+  #closing: Promise<void> | null = null
+  #isGivenUp = false
 
   constructor(deps: { link: Link; clock: Clock; random: Random }, options: ProducerOptions, onClose: () => void) {
     this.#link = deps.link
@@ -37,27 +42,52 @@ export class IdempotentProducer implements Producer, SenderHost {
         deliveryTimeoutMs: options.deliveryTimeoutMs ?? DEFAULT_DELIVERY_TIMEOUT_MS,
       },
     )
+    this.#path = {
+      window: this.#window,
+      link: this.#link,
+      listeners: new AbortListeners(),
+      add: (topic, outgoing) => this.#sender.add(topic, outgoing.record, outgoing),
+      withdraw: () => this.#sender.withdraw(),
+    }
+    this.#signal = options.signal
+    this.#signal?.addEventListener('abort', this.#onAbort, { once: true })
+    this.#isGivenUp = this.#signal?.aborted === true
   }
 
-  async send(topic: string, record: RecordToSend): Promise<Acked> {
-    if (this.#closed) throw new MoonMQError('CLOSED', { what: 'the producer' })
-    const deps = { window: this.#window, link: this.#link }
-    return await sendThrough(deps, record, (outgoing) => this.#sender.add(topic, outgoing.record, outgoing))
+  async send(topic: string, record: RecordToSend, { signal }: RequestControl = {}): Promise<Acked> {
+    if (this.#isGivenUp) throw new MoonMQError('ABORTED')
+    if (this.#closing !== null) throw new MoonMQError('CLOSED', { what: 'the producer' })
+    return await sendThrough(this.#path, topic, record, signal)
   }
 
-  async sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {
-    return Promise.all(records.map((record) => this.send(topic, record)))
+  async sendMany(topic: string, records: readonly RecordToSend[], control?: RequestControl): Promise<readonly Acked[]> {
+    return Promise.all(records.map((record) => this.send(topic, record, control)))
   }
 
-  flush(): Promise<void> {
-    return this.#window.flush(() => this.#sender.hurry())
+  flush({ signal }: RequestControl = {}): Promise<void> {
+    return abortable(
+      this.#window.flush(() => this.#sender.hurry()),
+      signal,
+    )
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  close({ signal }: RequestControl = {}): Promise<void> {
+    this.#closing ??= this.#close()
+    return hastened(this.#closing, signal, this.#onAbort)
+  }
+
+  async #close(): Promise<void> {
     await this.flush()
+    this.#signal?.removeEventListener('abort', this.#onAbort)
     this.#onClose()
+  }
+
+  /** What is not acknowledged is rejected; what was sent may be stored. */
+  #giveUp(): void {
+    this.#isGivenUp = true
+    const error = new MoonMQError('ABORTED')
+    this.#window.fail(error)
+    this.#sender.fail(error)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -65,6 +95,10 @@ export class IdempotentProducer implements Producer, SenderHost {
   }
 
   // ---- what the sender asks ---------------------------------------------------------------------------------------------------
+
+  get isFlushing(): boolean {
+    return this.#window.isFlushing
+  }
 
   identity(): Promise<Identity> {
     this.#identity ??= this.renew().catch((error: unknown) => {
@@ -82,6 +116,6 @@ export class IdempotentProducer implements Producer, SenderHost {
   check(): void {}
 
   isOver(error: MoonMQError): boolean {
-    return isCode(error, 'CLOSED') || isCode(error, 'ABORTED')
+    return this.#isGivenUp || isCode(error, 'CLOSED') || isCode(error, 'ABORTED')
   }
 }

@@ -16,6 +16,8 @@ export interface Waiting {
   readonly record: SequencedRecord
   readonly bytes: number
   readonly acked: Deferred<Acked>
+  /** Nobody waits for it any more. */
+  readonly isGivenUp: boolean
 }
 
 /** Records that travel as one batch, under the same number each time. */
@@ -111,6 +113,19 @@ export class Lane {
     this.#due = this.#gathering !== null
   }
 
+  /** Takes out what nobody waits for, of batches that have no number yet. */
+  withdraw(): void {
+    const open = [...this.#ready, ...(this.#gathering === null ? [] : [this.#gathering])]
+    for (const batch of open) {
+      if (batch.baseSequence >= 0 || !batch.records.some(({ isGivenUp }) => isGivenUp)) continue
+      const left = batch.records.filter(({ isGivenUp }) => !isGivenUp)
+      batch.records.splice(0, batch.records.length, ...left)
+      batch.bytes = left.reduce((sum, { bytes }) => sum + bytes, 0)
+    }
+    this.#ready = this.#ready.filter(({ records }) => records.length > 0)
+    if (this.#gathering?.records.length === 0) this.#gathering = null
+  }
+
   acknowledged(batch: LaneBatch, baseOffset: number): void {
     this.#remove(batch)
     for (const [index, { acked }] of batch.records.entries()) acked.resolve({ partition: this.partition, offset: baseOffset + index })
@@ -181,7 +196,7 @@ export class Lane {
     const open: LaneBatch[] = []
     for (const batch of left) {
       // Its number is spent: whether it was stored is not known.
-      if (nowMs >= batch.deadlineMs) reject(batch, batch.trouble ?? this.#late())
+      if (nowMs >= batch.deadlineMs || batch.records.every(({ isGivenUp }) => isGivenUp)) reject(batch, batch.trouble ?? this.#late())
       else open.push(batch)
     }
     this.#ready = [...open, ...this.#ready]

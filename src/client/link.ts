@@ -3,6 +3,7 @@ import { sleep } from '../core/clock.ts'
 import { asMoonMQError, type ErrorCode, MoonMQError } from '../core/errors.ts'
 import type { Message } from '../wire/messages.ts'
 import type { OpName } from '../wire/opcodes.ts'
+import { abortable } from './abortable.ts'
 import type { ClientConnection, RequestOptions, ServerInfo } from './connection.ts'
 import { connectToLeader, leaderIn } from './leader.ts'
 import type { ClientDeps, Target } from './options.ts'
@@ -56,6 +57,12 @@ export class Link {
     return this.#connecting
   }
 
+  /** The same, for who does not wait on after its signal. */
+  async connected(signal: AbortSignal | undefined): Promise<ClientConnection> {
+    const found = this.connection()
+    return found instanceof Promise ? await abortable(found, signal) : found
+  }
+
   get server(): ServerInfo | null {
     return this.#connection?.server ?? null
   }
@@ -85,7 +92,7 @@ export class Link {
     options: CallOptions = {},
   ): Promise<Message<R>> {
     const found = this.connection()
-    const connection = found instanceof Promise ? await found : found
+    const connection = found instanceof Promise ? await abortable(found, options.signal) : found
     return connection.request(name, message, expects, this.optionsOf(options))
   }
 

@@ -5,12 +5,13 @@ import { fromWire } from '../wire/errors.ts'
 import { MAX_COUNT } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { ACKS_ALL, ACKS_LEADER, ACKS_NONE } from '../wire/opcodes.ts'
+import { AbortListeners, abortable, hastened } from './abortable.ts'
 import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
-import { type Outgoing, sendThrough } from './outgoing.ts'
+import { type Outgoing, type SendPath, sendThrough } from './outgoing.ts'
 import { FRAME_OVERHEAD_BYTES } from './records.ts'
 import { SendWindow } from './send-window.ts'
-import type { Acked, ProduceAcks, Producer, ProducerOptions, RecordToSend } from './types.ts'
+import type { Acked, ProduceAcks, Producer, ProducerOptions, RecordToSend, RequestControl } from './types.ts'
 import { sendPlain } from './version-1.ts'
 
 export const ACKS: Readonly<Record<ProduceAcks, number>> = { none: ACKS_NONE, leader: ACKS_LEADER, all: ACKS_ALL }
@@ -38,9 +39,15 @@ export class BatchingProducer implements Producer {
   readonly #onClose: () => void
   readonly #batches = new Map<string, Batch>()
   readonly #window: SendWindow
+  readonly #path: SendPath
+  readonly #signal: AbortSignal | undefined
+  readonly #onAbort = () => this.#giveUp()
+  /** Sent, and not answered. */
+  readonly #underWay = new Set<readonly Outgoing[]>()
   #timer: Timer | null = null
   #deferred = false
-  #closed = false
+  #closing: Promise<void> | null = null
+  #isGivenUp = false
 
   constructor(deps: { link: Link; clock: Clock }, options: ProducerOptions, onClose: () => void) {
     this.#link = deps.link
@@ -50,27 +57,65 @@ export class BatchingProducer implements Producer {
     this.#batchBytes = options.batchBytes ?? DEFAULT_BATCH_BYTES
     this.#window = new SendWindow(options.maxPendingBytes ?? DEFAULT_PENDING_BYTES)
     this.#onClose = onClose
+    this.#path = {
+      window: this.#window,
+      link: this.#link,
+      listeners: new AbortListeners(),
+      add: (topic, outgoing) => this.#add(topic, outgoing),
+      withdraw: () => this.#withdraw(),
+    }
+    this.#signal = options.signal
+    this.#signal?.addEventListener('abort', this.#onAbort, { once: true })
+    this.#isGivenUp = this.#signal?.aborted === true
   }
 
-  async send(topic: string, record: RecordToSend): Promise<Acked> {
-    if (this.#closed) throw new MoonMQError('CLOSED', { what: 'the producer' })
-    return await sendThrough({ window: this.#window, link: this.#link }, record, (outgoing) => this.#add(topic, outgoing))
+  async send(topic: string, record: RecordToSend, { signal }: RequestControl = {}): Promise<Acked> {
+    if (this.#isGivenUp) throw new MoonMQError('ABORTED')
+    if (this.#closing !== null) throw new MoonMQError('CLOSED', { what: 'the producer' })
+    return await sendThrough(this.#path, topic, record, signal)
   }
 
-  async sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]> {
-    return Promise.all(records.map((record) => this.send(topic, record)))
+  async sendMany(topic: string, records: readonly RecordToSend[], control?: RequestControl): Promise<readonly Acked[]> {
+    return Promise.all(records.map((record) => this.send(topic, record, control)))
   }
 
-  flush(): Promise<void> {
-    return this.#window.flush(() => this.#sendAll())
+  flush({ signal }: RequestControl = {}): Promise<void> {
+    return abortable(
+      this.#window.flush(() => this.#sendAll()),
+      signal,
+    )
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  close({ signal }: RequestControl = {}): Promise<void> {
+    this.#closing ??= this.#close()
+    return hastened(this.#closing, signal, this.#onAbort)
+  }
+
+  async #close(): Promise<void> {
     await this.flush()
     this.#timer?.cancel()
+    this.#signal?.removeEventListener('abort', this.#onAbort)
     this.#onClose()
+  }
+
+  /** What is not acknowledged is rejected; what was sent may be stored. */
+  #giveUp(): void {
+    this.#isGivenUp = true
+    const error = new MoonMQError('ABORTED')
+    this.#window.fail(error)
+    for (const { records } of this.#batches.values()) for (const { acked } of records) acked.reject(error)
+    this.#batches.clear()
+    for (const records of this.#underWay) for (const { acked } of records) acked.reject(error)
+  }
+
+  #withdraw(): void {
+    for (const batch of this.#batches.values()) {
+      const left = batch.records.filter(({ isGivenUp }) => !isGivenUp)
+      if (left.length === batch.records.length) continue
+      batch.records.splice(0, batch.records.length, ...left)
+      batch.bytes = left.reduce((sum, { bytes }) => sum + bytes, 0)
+      if (left.length === 0) this.#batches.delete(batch.topic)
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -98,7 +143,7 @@ export class BatchingProducer implements Producer {
   }
 
   #schedule(): void {
-    if (this.#lingerMs > 0) {
+    if (this.#lingerMs > 0 && !this.#window.isFlushing) {
       this.#timer ??= this.#clock.setTimer(this.#lingerMs, () => this.#sendAll(), { keepAlive: true })
       return
     }
@@ -133,12 +178,15 @@ export class BatchingProducer implements Producer {
         : sendPlain(connection, topic, message.records, options)
     const found = this.#link.connection()
     const sending = found instanceof Promise ? found.then(exchange) : exchange(found)
-    sending.then(
-      (sent) => settle(records, sent),
-      (error: unknown) => {
-        for (const { acked } of records) acked.reject(asMoonMQError(error))
-      },
-    )
+    this.#underWay.add(records)
+    sending
+      .finally(() => this.#underWay.delete(records))
+      .then(
+        (sent) => settle(records, sent),
+        (error: unknown) => {
+          for (const { acked } of records) acked.reject(asMoonMQError(error))
+        },
+      )
   }
 }
 

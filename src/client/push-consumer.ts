@@ -9,7 +9,7 @@ import { MAX } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { FATE_AGAIN, FATE_REFUSED, ISOLATION_READ_COMMITTED, START_COMMITTED } from '../wire/opcodes.ts'
 import { readRecordBytes } from '../wire/records.ts'
-import { abortable, eitherSignal } from './abortable.ts'
+import { abortable, eitherSignal, hastened } from './abortable.ts'
 import { describe } from './admin.ts'
 import type { ClientConnection } from './connection.ts'
 import { type Link, passes } from './link.ts'
@@ -76,7 +76,7 @@ export class StreamConsumer implements PushConsumer {
     this.#onClose = onClose
     this.#creditBytes = Math.max(1, options.maxBytes ?? DEFAULT_BYTES)
     this.#creditRecords = Math.max(1, options.maxRecords ?? DEFAULT_RECORDS)
-    const isMember = options.group !== '' && (options.from ?? 'committed') === 'committed'
+    const isMember = options.member !== false && options.group !== '' && (options.from ?? 'committed') === 'committed'
     const host = {
       progress: this.#progress,
       revoked: (parts: readonly PushPart[]) => this.#unqueue(parts),
@@ -109,7 +109,9 @@ export class StreamConsumer implements PushConsumer {
         if (this.#failure !== null) throw this.#failure
       }
     } catch (error) {
-      if (!(isCode(error, 'CLOSED') && this.#link.signal.aborted)) throw error
+      // Closing it is how its owner ends the loop from elsewhere, also one that is still joining.
+      const isEnded = isCode(error, 'CLOSED') || (isCode(error, 'ABORTED') && signal?.aborted !== true)
+      if (!(isEnded && (this.#closing !== null || this.#link.signal.aborted))) throw error
     } finally {
       signal?.removeEventListener('abort', onAbort)
       await this.close()
@@ -117,9 +119,9 @@ export class StreamConsumer implements PushConsumer {
   }
 
   /** Answers for what is done, leaves the group, then ends. */
-  close(): Promise<void> {
+  close({ signal }: RequestControl = {}): Promise<void> {
     this.#closing ??= this.#close()
-    return this.#closing
+    return hastened(this.#closing, signal, () => void this.#link.close())
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -194,7 +196,7 @@ export class StreamConsumer implements PushConsumer {
       const membership = this.#membership
       this.#queue = []
       this.#progress.restart()
-      const connection = membership === null ? await this.#link.connection() : await membership.begin()
+      const connection = membership === null ? await this.#link.connected(this.#options.signal) : await membership.begin()
       this.#taken = { connection, records: 0, bytes: 0 }
       connection.onPush = (name, payload) => {
         if (name === 'STREAMED') this.#pushed(payload)

@@ -1,4 +1,5 @@
 import { type Deferred, deferred } from '../core/deferred.ts'
+import type { MoonMQError } from '../core/errors.ts'
 
 /** Bounds what is sent and not acknowledged, lets others wait in order, and knows when everything up to a moment is done. */
 export class SendWindow {
@@ -15,15 +16,20 @@ export class SendWindow {
     this.#maxBytes = maxBytes
   }
 
-  /** Starts when there is room, at once if there is. Settles as what was started does. */
-  async run<T>(bytes: number, start: () => Promise<T>): Promise<T> {
+  /** Somebody waits for everything that was sent: nothing more is to wait for company. */
+  get isFlushing(): boolean {
+    return this.#flushes.length > 0
+  }
+
+  /** Starts when there is room, at once if there is. Settles as what was started does, or as `instead` when that is rejected before. */
+  async run<T>(bytes: number, start: () => Promise<T>, instead?: Promise<T>): Promise<T> {
     const generation = this.#generation
     this.#opened(generation)
     try {
       if (this.#queue.length > 0 || (this.#pendingBytes > 0 && this.#pendingBytes + bytes > this.#maxBytes)) {
-        const go = deferred()
-        this.#queue.push({ bytes, go })
-        await go.promise
+        const waiting = { bytes, go: deferred() }
+        this.#queue.push(waiting)
+        await (instead === undefined ? waiting.go.promise : this.#turnOf(waiting, instead))
       } else this.#pendingBytes += bytes
       try {
         return await start()
@@ -36,13 +42,30 @@ export class SendWindow {
     }
   }
 
+  async #turnOf(waiting: { readonly bytes: number; readonly go: Deferred<void> }, instead: Promise<unknown>): Promise<void> {
+    try {
+      await Promise.race([waiting.go.promise, instead])
+    } catch (error) {
+      const place = this.#queue.indexOf(waiting)
+      if (place >= 0) this.#queue.splice(place, 1)
+      else this.#pendingBytes -= waiting.bytes
+      this.#admit()
+      throw error
+    }
+  }
+
+  /** Whoever waits for room is told so instead. */
+  fail(error: MoonMQError): void {
+    for (const { go } of this.#queue.splice(0)) go.reject(error)
+  }
+
   /** Resolves when everything that was started or waits so far has settled. `hurry` sends what gathers. */
   async flush(hurry: () => void): Promise<void> {
     const generation = this.#generation++
-    hurry()
-    if (!this.#isOpen(generation)) return
     const done = deferred()
-    this.#flushes.push({ generation, done })
+    if (this.#isOpen(generation)) this.#flushes.push({ generation, done })
+    else done.resolve()
+    hurry()
     await done.promise
   }
 

@@ -26,6 +26,8 @@ export interface SenderHost {
   renew(): Promise<Identity>
   /** Throws when the batches may not go by this connection. */
   check(connection: ClientConnection): void
+  /** What comes now need not wait for company. */
+  readonly isFlushing: boolean
   /** Whether it is over after this error, so that nothing goes again. */
   isOver(error: MoonMQError): boolean
 }
@@ -143,7 +145,7 @@ export class SequencedSender {
   }
 
   #schedule(): void {
-    if (this.#options.lingerMs > 0) {
+    if (this.#options.lingerMs > 0 && !this.#host.isFlushing) {
       this.#timer ??= this.#clock.setTimer(this.#options.lingerMs, () => this.hurry(), { keepAlive: true })
       return
     }
@@ -163,6 +165,17 @@ export class SequencedSender {
     this.#pump()
     // The next records without a key go elsewhere.
     for (const [topic, partition] of this.#sticky) this.#sticky.set(topic, partition + 1)
+  }
+
+  /** Takes back what nobody waits for and what has not left. */
+  withdraw(): void {
+    for (const lanes of this.#lanes.values()) for (const lane of lanes.values()) lane.withdraw()
+    for (const [topic, queue] of this.#unplaced) {
+      this.#unplaced.set(
+        topic,
+        queue.filter(({ waiting }) => !waiting.isGivenUp),
+      )
+    }
   }
 
   /** Everything that is left is rejected. */

@@ -29,7 +29,7 @@ export class WireSession implements Session {
   async fetch(topic: string, group: string, maxRecords: number, options: SessionFetchOptions = {}): Promise<readonly ClientRecord[]> {
     const { signal, isolation: level, maxBytes = 0 } = options
     const isolation = level === 'read_committed' ? ISOLATION_READ_COMMITTED : 0
-    const connection = await this.#only()
+    const connection = await this.#only(signal)
     const wanted = { topic, group, isolation, maxRecords: Math.min(maxRecords, MAX_FETCH_RECORDS) }
     if (connection.server.extended) {
       const { records } = await connection.request('PULL', { ...wanted, maxBytes }, 'PULLED', this.#link.optionsOf({ signal }))
@@ -70,8 +70,8 @@ export class WireSession implements Session {
     return this.close()
   }
 
-  async #only(): Promise<ClientConnection> {
-    this.#connection ??= await this.#link.connection()
+  async #only(signal: AbortSignal | undefined): Promise<ClientConnection> {
+    this.#connection ??= await this.#link.connected(signal)
     if (!this.open) throw new MoonMQError('CONNECTION_CLOSED', { reason: 'the session is over' })
     return this.#connection
   }
@@ -82,7 +82,7 @@ export class WireSession implements Session {
     expects: R,
     { signal }: RequestControl,
   ): Promise<Message<R>> {
-    const connection = await this.#only()
+    const connection = await this.#only(signal)
     return connection.request(name, message, expects, this.#link.optionsOf({ signal }))
   }
 }

@@ -6,6 +6,7 @@ import type { Random } from '../core/random.ts'
 import { Serial } from '../core/serial.ts'
 import { MAX, MAX_COUNT } from '../wire/limits.ts'
 import { ACKS_LEADER, SEND_TRANSACTIONAL } from '../wire/opcodes.ts'
+import { hastened } from './abortable.ts'
 import type { ClientConnection } from './connection.ts'
 import { DEFAULT_DELIVERY_TIMEOUT_MS } from './idempotent-producer.ts'
 import type { Identity } from './lane.ts'
@@ -15,7 +16,15 @@ import { encodeFor } from './outgoing.ts'
 import { DEFAULT_BATCH_BYTES, DEFAULT_PENDING_BYTES } from './producer.ts'
 import { SendWindow } from './send-window.ts'
 import { type SenderHost, SequencedSender } from './sequenced-sender.ts'
-import type { Acked, RecordToSend, Transaction, TransactionalProducer, TransactionalProducerOptions, TransactionOffset } from './types.ts'
+import type {
+  Acked,
+  RecordToSend,
+  RequestControl,
+  Transaction,
+  TransactionalProducer,
+  TransactionalProducerOptions,
+  TransactionOffset,
+} from './types.ts'
 
 /** How long the broker may take for the markers, beyond a usual answer. */
 const END_WAIT_MS = 30_000
@@ -89,9 +98,9 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   }
 
   /** Waits for the transactions that run, then gives the name up. */
-  close(): Promise<void> {
+  close({ signal }: RequestControl = {}): Promise<void> {
     this.#closing ??= this.#close()
-    return this.#closing
+    return hastened(this.#closing, signal, () => void this.#link.close())
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -145,7 +154,7 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
 
   /** Opens the name, or goes on with the identity given. */
   async #take(had: Identity | null, signal: AbortSignal | undefined): Promise<void> {
-    const connection = await this.#link.connection()
+    const connection = await this.#link.connected(signal)
     const message = {
       name: this.name,
       transactionTimeoutMs: this.#options.transactionTimeoutMs ?? 0,
@@ -222,7 +231,7 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
       return await this.#window.run(encoded.bytes, () => {
         running.check()
         const acked = deferred<Acked>()
-        this.#sender.add(topic, encoded.record, { ...encoded, acked })
+        this.#sender.add(topic, encoded.record, { ...encoded, acked, isGivenUp: false })
         return acked.promise
       })
     } catch (error) {
@@ -248,6 +257,10 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   }
 
   // ---- what the sender asks ---------------------------------------------------------------------------------------------------
+
+  get isFlushing(): boolean {
+    return this.#window.isFlushing
+  }
 
   identity(): Promise<Identity> {
     if (this.#identity === null) return Promise.reject(new MoonMQError('NO_PRODUCER_ID'))

@@ -43,6 +43,11 @@ export interface ClientRecord {
   readonly headers: readonly RecordHeader[]
 }
 
+/** What is closed in order: it waits for what is under way, which a signal cuts short: that is then rejected, and its outcome is not known. */
+export interface Closable extends Resource {
+  close(control?: RequestControl): Promise<void>
+}
+
 /** Text is sent as UTF-8. */
 export type Bytes = string | Uint8Array
 
@@ -76,11 +81,14 @@ export interface ProducerOptions {
   readonly idempotent?: boolean
   /** How long an idempotent producer tries before `send` is rejected. Default 120,000. */
   readonly deliveryTimeoutMs?: number
+  /** Ends the producer: every `send` that is not acknowledged is rejected with ABORTED. What was sent by then may be stored all the same. */
+  readonly signal?: AbortSignal
 }
 
 export interface TransactionalProducerOptions extends Omit<ProducerOptions, 'acks' | 'idempotent'> {
   /** How long a transaction may be open before the broker aborts it. Default 60,000. */
   readonly transactionTimeoutMs?: number
+  /** As that of every transaction, and of opening the name. */
   readonly signal?: AbortSignal
 }
 
@@ -102,22 +110,26 @@ export interface TransactionOffset {
 }
 
 /** The producer of a name, which one client has at a time: whoever opens it next fences this one. */
-export interface TransactionalProducer extends Resource {
+export interface TransactionalProducer extends Closable {
   readonly name: string
   /**
    * Runs the body in a transaction and commits it when the body returns, aborts it when it throws. Resolves to what the body returned
    * when the commit is durable. Transactions run one after another. Rejects with what the body threw, or with why it could not be
-   * committed: `retriable` says that the body may run again, PRODUCER_FENCED that another client has the name.
+   * committed: `retriable` says that the body may run again, PRODUCER_FENCED that another client has the name. A signal aborts the transaction:
+   * ABORTED, and nothing of it is ever seen. Only one that fires when the commit was asked for already ends in TRANSACTION_OUTCOME_UNKNOWN.
    */
   transaction<T>(body: (transaction: Transaction) => Promise<T>, options?: { readonly signal?: AbortSignal }): Promise<T>
 }
 
-export interface Producer extends Resource {
-  /** Resolves when the record is acknowledged. Records of one call order and partition keep their order. */
-  send(topic: string, record: RecordToSend): Promise<Acked>
-  sendMany(topic: string, records: readonly RecordToSend[]): Promise<readonly Acked[]>
-  /** Resolves when everything sent so far is acknowledged. */
-  flush(): Promise<void>
+export interface Producer extends Closable {
+  /**
+   * Resolves when the record is acknowledged. Records of one call order and partition keep their order. A signal gives the record up: one that
+   * has not left is not sent, one that has may be stored all the same. Either way `send` is rejected with ABORTED.
+   */
+  send(topic: string, record: RecordToSend, control?: RequestControl): Promise<Acked>
+  sendMany(topic: string, records: readonly RecordToSend[], control?: RequestControl): Promise<readonly Acked[]>
+  /** Resolves when everything sent so far is acknowledged or rejected. A signal only ends the waiting. */
+  flush(control?: RequestControl): Promise<void>
 }
 
 /** Where a reader begins in each partition. */
@@ -145,7 +157,7 @@ export interface PartitionReadersOptions extends Omit<ReaderOptions, 'partitions
 }
 
 /** Reads without a group: nothing is committed. Order holds within a partition. */
-export interface Reader extends Resource, AsyncIterable<ClientRecord> {}
+export interface Reader extends Closable, AsyncIterable<ClientRecord> {}
 
 export interface ConsumerOptions {
   readonly group: string
@@ -179,21 +191,21 @@ export interface GroupChange {
 }
 
 /** Reads as a member of a group, from its committed offsets: of all its members each partition goes to one. */
-export interface Consumer extends Resource, AsyncIterable<ClientRecord> {
+export interface Consumer extends Closable, AsyncIterable<ClientRecord> {
   /** Empty before it has joined, unless it was chosen. */
   readonly memberId: string
   /** What it reads now. */
   readonly assignment: readonly AssignedPartitions[]
   /** Stores that the record, and all before it in its partition, are done. Resolves when that is synced. */
-  commit(record: ClientRecord): Promise<void>
+  commit(record: ClientRecord, control?: RequestControl): Promise<void>
 }
 
 export interface PushConsumerOptions {
   readonly group: string
   readonly topics: readonly string[]
   /**
-   * Where partitions begin. Default `committed`: where the group is, at the earliest record where it is nowhere. Then the consumer is a member:
-   * each partition goes to one of them. Anything else, or a group without a name, reads every partition, whoever else is in the group.
+   * Where partitions begin. Default `committed`: where the group is, at the earliest record where it is nowhere. Anything else is for a
+   * consumer that is no member.
    */
   readonly from?: StartPosition | 'committed'
   readonly isolation?: IsolationLevel
@@ -203,6 +215,11 @@ export interface PushConsumerOptions {
   readonly maxRecords?: number
   /** `after`: a record is done once the loop asks for the next one, unless it was refused. `manual`: only `ack` says so. Default `after`. */
   readonly commit?: 'after' | 'manual'
+  /**
+   * A member shares the partitions with the other members of the group. Otherwise it reads all of them, whoever else does. Default true,
+   * unless `from` says where to begin or the group has no name.
+   */
+  readonly member?: boolean
   /** As of a consumer that pulls. */
   readonly memberId?: string
   /** Likewise. */
@@ -229,7 +246,7 @@ export interface PushedRecord extends ClientRecord {
 }
 
 /** Records of a group as the broker pushes them, from the moment that they are durable. */
-export interface PushConsumer extends Resource, AsyncIterable<PushedRecord> {
+export interface PushConsumer extends Closable, AsyncIterable<PushedRecord> {
   /** Empty before it has joined, unless it was chosen, and outside of the membership. */
   readonly memberId: string
   /** What it reads now as a member. */
@@ -429,7 +446,7 @@ export interface Session extends Resource {
 }
 
 /** One connection's worth of MoonMQ over the native protocol; made by `connect`. */
-export interface Client extends Resource {
+export interface Client extends Closable {
   readonly admin: Admin
   /** What the broker calls itself. */
   readonly server: { readonly name: string; readonly version: string }

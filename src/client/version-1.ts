@@ -3,10 +3,11 @@ import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Message } from '../wire/messages.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../wire/opcodes.ts'
 import type { SendRecord, WireRecord } from '../wire/records.ts'
+import { abortable } from './abortable.ts'
 import type { ClientConnection, RequestOptions } from './connection.ts'
 import type { Link } from './link.ts'
 import { invalid } from './options.ts'
-import type { ClientRecord, Consumer, ConsumerOptions } from './types.ts'
+import type { ClientRecord, Consumer, ConsumerOptions, RequestControl } from './types.ts'
 
 const DEFAULT_RECORDS = 500
 const DEFAULT_IDLE_MS = 100
@@ -73,10 +74,10 @@ export class FetchConsumer implements Consumer {
     }
   }
 
-  async commit(record: ClientRecord): Promise<void> {
+  async commit(record: ClientRecord, control: RequestControl = {}): Promise<void> {
     const { topic, partition, offset } = record
     if (this.#connection === null) throw invalid('a record of another consumer')
-    await this.#commit(this.#connection, topic, partition, offset + 1)
+    await abortable(this.#commit(this.#connection, topic, partition, offset + 1), control.signal)
     this.#note(record, offset + 1, true)
   }
 
@@ -108,7 +109,7 @@ export class FetchConsumer implements Consumer {
   async *#run(): AsyncGenerator<ClientRecord> {
     const { commit = 'after', endWhenIdle = false, idleMs = DEFAULT_IDLE_MS, signal } = this.#options
     // Positions live on the connection: it is not made again, or what is done would be mixed with what another one delivers.
-    const connection = await this.#link.connection()
+    const connection = await this.#link.connected(this.#options.signal)
     this.#connection = connection
     for (;;) {
       const records: ClientRecord[] = []

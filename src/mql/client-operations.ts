@@ -113,11 +113,11 @@ export class ClientOperations implements Operations {
     return bounds.map(({ forTime, ...each }) => ({ ...each, committed: committed === null ? null : (committed[each.partition] ?? -1) }))
   }
 
-  async produce(topic: string, { key, value, headers, partition }: NewRecord, _signal: AbortSignal) {
+  async produce(topic: string, { key, value, headers, partition }: NewRecord, signal: AbortSignal) {
     const record = { key, value, headers, ...(partition === null ? {} : { partition }) }
-    if (this.#transaction !== null) return this.#transaction.send(topic, record)
+    if (this.#transaction !== null) return this.#transaction.send(topic, record, signal)
     this.#producer ??= this.#client.producer()
-    return this.#producer.send(topic, record)
+    return this.#producer.send(topic, record, { signal })
   }
 
   async fetch(topic: string, group: string, { maxRecords, maxBytes }: FetchLimits, signal: AbortSignal) {
@@ -155,7 +155,7 @@ export class ClientOperations implements Operations {
   }
 
   async *#pushed(topic: string, group: string, limits: SubscribeLimits, signal: AbortSignal): AsyncGenerator<ClientRecord> {
-    const consumer = this.#client.pushConsumer({ group, topics: [topic], isolation: 'read_committed', signal })
+    const consumer = this.#client.pushConsumer({ group, topics: [topic], member: false, isolation: 'read_committed', signal })
     const each = consumer[Symbol.asyncIterator]()
     const left = new Left(this.#clock, limits)
     let shown: PushedRecord | null = null
@@ -261,11 +261,11 @@ export class ClientOperations implements Operations {
     this.#transaction = await OpenTransaction.begin(this.#client, name ?? `moonmq-sql-${newUuid(this.#random)}`, signal)
   }
 
-  async endTransaction(commit: boolean, _signal: AbortSignal): Promise<void> {
+  async endTransaction(commit: boolean, signal: AbortSignal): Promise<void> {
     const transaction = this.#transaction
     if (transaction === null) throw MoonMQError.withText('INVALID_TXN_STATE', 'there is no transaction: say BEGIN first')
     this.#transaction = null
-    await transaction.end(commit)
+    await transaction.end(commit, signal)
   }
 
   /**

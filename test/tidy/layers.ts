@@ -111,7 +111,7 @@ export const LAYERS: readonly Layer[] = [
   layer('native', [...BELOW_DOORS, 'wire'], ['listener', 'options']),
   layer('kafka', [...BELOW_DOORS, 'schema'], ['listener']),
   layer('http', BELOW_DOORS, ['app', 'statements']),
-  layer('client', ['io', 'record', 'wire'], ['index', 'merge', 'types']),
+  layer('client', ['io', 'record', 'wire'], ['abortable', 'index', 'merge', 'types']),
   layer('mql', ['client']),
   layer('chaos', ['client'], ['index']),
   layer('server', BELOW_SERVER, ['broker-server', 'embedded', 'import', 'machine', 'offline', 'repair', 'signals', 'version']),
