@@ -14,12 +14,12 @@ import { byLane, seedOr } from '../support/lane.ts'
 import { JOBS, lowIn, PULLED } from '../support/nack-jobs.ts'
 import { inRoot } from '../support/root.ts'
 
-const RECORDS = byLane({ quick: 200, ci: 300, full: 3000 })
+const RECORDS = byLane({ quick: 200, ci: 300, full: 1500 })
 /** Kills go on until both are over. */
 const KILLS = byLane({ quick: 2, ci: 5, full: 30 })
 const LEAST_MS = byLane({ quick: 0, ci: 0, full: 60_000 })
 /** Between two records, so that there is work as long as something is killed. */
-const PACE_MS = byLane({ quick: 0, ci: 5, full: 15 })
+const PACE_MS = byLane({ quick: 0, ci: 5, full: 35 })
 const BAD_EVERY = 10
 const LETTERS = 'jobs.dlq'
 

@@ -87,7 +87,7 @@ export class NativeGroupModel {
     else if (roll < 40) await this.#advance(this.#random.below(14_000))
     else if (client === undefined) return
     else if (roll < 55) await this.#join(client)
-    else if (roll < 67) await this.#fetch(client)
+    else if (roll < 71) await this.#fetch(client)
     else if (roll < 79) await this.#refuse(client)
     else if (roll < 85) await this.#heartbeat(client)
     else if (roll < 90) await this.#commit(client)
@@ -252,15 +252,21 @@ export class NativeGroupModel {
     }
   }
 
-  /** Several records that it was given lately, in any order, some of them more than once. */
+  /** Reads and refuses for a while: several records of a round, or of the one before, in any order, some of them more than once. */
   async #refuse(client: ModelClient): Promise<void> {
-    if (client.phase === 'out' || !client.hasFetched || this.#ends.length === 0) return
-    const partition = this.#random.below(this.#ends.length)
-    const given = client.given.get(partition)?.flat() ?? []
-    for (let count = 1 + this.#random.below(4); count > 0; count--) {
-      const offset = given[this.#random.below(Math.max(1, given.length))] ?? this.#random.below(20)
-      await this.#nack(client, partition, offset)
-      await this.check()
+    if (client.phase === 'out') await this.#join(client)
+    if (this.#ends.length === 0) return
+    await this.#produce()
+    for (let rounds = 1 + this.#random.below(5); rounds > 0; rounds--) {
+      await this.#fetch(client)
+      const known = [...client.given.keys()]
+      const partition = known[this.#random.below(known.length + 1)] ?? this.#random.below(this.#ends.length)
+      // The same ones mostly, so that they die.
+      const given = (client.given.get(partition)?.flat() ?? []).slice(0, 6)
+      for (let count = 1 + this.#random.below(5); count > 0; count--) {
+        await this.#nack(client, partition, given[this.#random.below(Math.max(1, given.length))] ?? this.#random.below(20))
+        await this.check()
+      }
     }
   }
 
