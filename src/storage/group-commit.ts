@@ -134,8 +134,8 @@ export class GroupCommit {
 
   /** Makes what the journal says of a log void, durably. Whatever of it was not in the log's files must be there before. */
   async forget(owner: JournalOwner): Promise<void> {
-    if (this.#journal?.isSealed === true) await this.#journal.forgetSealed(owner)
-    else await this.#rounds?.forget(owner)
+    if (this.#journal?.isSealed === true) return this.#journal.forgetSealed(owner)
+    await this.#rounds?.forget(owner)
   }
 
   /** A file that the journal stood in for is durable up to `upTo`, or is not needed any more. */

@@ -161,6 +161,27 @@ export const MUTANTS: readonly Mutant[] = [
     tests: [`${STORAGE}/journal-crash.test.js`, `${STORAGE}/journal.test.js`],
   },
   {
+    name: 'a journal that nothing can be added to brings back what was cut',
+    file: 'storage/journal-replay.js',
+    find: 'if (forgotten.has(key))',
+    replace: 'if (false)',
+    tests: [`${STORAGE}/journal.test.js`],
+  },
+  {
+    name: 'a sync behind the journal counts for what came after it began',
+    file: 'storage/group-commit.js',
+    find: 'ended(() => target.synced(upTo));',
+    replace: 'ended(() => target.synced(target.takenOffset));',
+    tests: [`${STORAGE}/journal-drain.test.js`],
+  },
+  {
+    name: 'a file is synced twice at the same time, and one of the two hears nothing of a failure',
+    file: 'storage/group-commit.js',
+    find: 'this.#queue.findIndex((slot) => !this.#syncing.has(slot.target))',
+    replace: 'this.#queue.length - 1',
+    tests: [`${STORAGE}/journal-drain.test.js`],
+  },
+  {
     name: 'compaction drops the last sequence of a living producer',
     file: 'storage/compaction/survivors.js',
     find: ' || isLastOfProducer(header, lastOffset, survival)',
