@@ -369,3 +369,27 @@ test('8: any byte but 0 commits; what is in a transaction and what is not', asyn
     ],
   )
 })
+
+test('8: after code 7 the end of a transaction is decided: the other way is code 51', async () => {
+  const at = await door()
+  const connection = await at.connect()
+  const who = (await connection.call('INIT_PRODUCER_ID', { producerName: 'n' })).message as { pid: number; epoch: number }
+  equal(await told(connection, 'BEGIN_TXN', {}), 'OK')
+  const record = { ...who, seq: 0, codec: 0, topic: 't', key: EMPTY, value: EMPTY }
+  equal(await told(connection, 'PRODUCE_IDEMPOTENT', record), 'PRODUCE_ACK')
+  const log = at.logs.at('t', 0)
+  log.state = 'failed'
+  const end = async (commit: number) => {
+    connection.send('END_TXN', { commit })
+    for (let turn = 0; turn < 100; turn++) {
+      const answer = (await connection.received()).find(({ op }) => op !== 'HEARTBEAT_REQ')
+      if (answer !== undefined) return answer.op === 'ERROR' ? answer.message['code'] : answer.op
+      await at.clock.advance(1_000)
+      if (turn % 20 === 0) connection.send('HEARTBEAT_RESP', {})
+    }
+    return 'no answer'
+  }
+  equal(await end(1), 7)
+  equal(await end(0), 51)
+  equal(log.logEndOffset, 1)
+})
