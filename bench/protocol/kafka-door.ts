@@ -15,7 +15,7 @@ import { readResponse, requestFrame } from '../../test/support/kafka-frames.ts'
 const OUTCOME: ProduceOutcome = { error: null, baseOffset: 1, logAppendTimeMs: -1, logStartOffset: 0 }
 const RECORDS = [Buffer.alloc(100_000)]
 /** Turns after which a request that waits has looked at everything. */
-const PRODUCED_AT = 30
+const PRODUCED_AT = 12
 
 /** Answers at once; Fetch always has 100 KB. */
 const broker = {
@@ -128,6 +128,7 @@ async function measureFetch(partitions: number, { isSession, waits }: { isSessio
     sink.handlers?.data(frame)
     for (let turn = 0; answer.length === 0; turn++) {
       await clock.advance(0)
+      await new Promise((resolve) => setImmediate(resolve))
       if (turn === PRODUCED_AT && waits) await produce()
     }
   }

@@ -264,9 +264,26 @@ export interface Fetched {
   release(): void
 }
 
+/** Partitions that are fetched again and again, by the objects that ask for them, which may change between two requests. */
+export interface FollowedPartitions {
+  /** Also when what is asked of one has changed. */
+  add(partition: FetchPartition): void
+  remove(partition: FetchPartition): void
+  /** Ends a request that waits. */
+  close(): void
+}
+
+export interface FetchedFollowed extends Fetched {
+  /** What was asked for, one for each of `partitions`. */
+  readonly asked: readonly FetchPartition[]
+}
+
 export interface FetchPort {
   /** Waits up to `maxWaitMs` for `minBytes`; ends at once on an error, new data, deletion, shutdown or when the signal fires. */
   fetch(context: RequestContext, request: FetchRequest): Promise<Fetched>
+  follow(): FollowedPartitions
+  /** The same for those of its partitions that may have something new; others are not in the answer. */
+  fetchFollowed(context: RequestContext, followed: FollowedPartitions, request: Omit<FetchRequest, 'partitions'>): Promise<FetchedFollowed>
 }
 
 // ---- offsets --------------------------------------------------------------------------------------------------------------

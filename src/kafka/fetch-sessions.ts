@@ -1,4 +1,4 @@
-import type { BrokerPorts, FetchedPartition, FetchPartition } from '../broker/ports.ts'
+import type { BrokerPorts, FetchedPartition, FetchPartition, FollowedPartitions } from '../broker/ports.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Counter, Metrics } from '../core/counters.ts'
 import { MoonMQError } from '../core/errors.ts'
@@ -8,7 +8,7 @@ import type { MetadataImage } from '../metadata/types.ts'
 import type { FetchRequest } from '../schema/types.generated.ts'
 
 /** What a partition of a session costs in memory beside its topic's name. */
-const PARTITION_BYTES = 400
+const PARTITION_BYTES = 600
 /** A session that nobody used for so long makes room for a new one, as in Kafka; one that is so old for one with more partitions. */
 const EVICTED_AFTER_MS = 120_000
 const LARGEST_ID = 2 ** 31 - 1
@@ -71,20 +71,23 @@ export class FetchSession {
   readonly createdMs: number
   lastUsedMs: number
   costBytes = 0
+  /** What the broker looks at: all but those whose ids are wrong now. */
+  readonly followed: FollowedPartitions
   readonly #topics = new Map<string, Map<number, SessionPartition>>()
-  /** In the order of reading: what gave records goes to the end, so that each comes first at some time. */
-  readonly #order = new Set<SessionPartition>()
+  readonly #all = new Set<SessionPartition>()
+  readonly #wrong = new Set<SessionPartition>()
   #image: MetadataImage | null = null
 
-  constructor(id: number, usesTopicIds: boolean, nowMs: number) {
+  constructor(id: number, usesTopicIds: boolean, followed: FollowedPartitions, nowMs: number) {
     this.id = id
+    this.followed = followed
     this.usesTopicIds = usesTopicIds
     this.createdMs = nowMs
     this.lastUsedMs = nowMs
   }
 
   get size(): number {
-    return this.#order.size
+    return this.#all.size
   }
 
   /** Adds partitions, and changes those that it has. */
@@ -96,12 +99,13 @@ export class FetchSession {
         if (found === undefined) {
           found = new SessionPartition(this.usesTopicIds ? '' : topic.topic, topic.topicId, asked.partition)
           partitions.set(asked.partition, found)
-          this.#order.add(found)
+          this.#all.add(found)
           this.costBytes += found.costBytes
           // Its name is looked up with the next look at the image.
           this.#image = null
         }
         found.ask(asked)
+        if (!this.#wrong.has(found)) this.followed.add(found)
       }
     }
   }
@@ -119,19 +123,19 @@ export class FetchSession {
     return this.#topics.get(this.usesTopicIds ? topic.topicId : topic.topic)?.get(partition)
   }
 
-  /** In the order of reading, with the names that their ids have now. */
-  partitions(broker: BrokerPorts): readonly SessionPartition[] {
+  /** Gives its partitions the names that their ids have now; those whose ids are wrong. */
+  refresh(broker: BrokerPorts): ReadonlySet<SessionPartition> {
     const { image } = broker.cluster
-    if (this.usesTopicIds && image !== this.#image) {
-      this.#image = image
-      for (const partition of this.#order) name(partition, broker)
+    if (!this.usesTopicIds || image === this.#image) return this.#wrong
+    this.#image = image
+    for (const partition of this.#all) {
+      name(partition, broker)
+      if (partition.wrongId !== null) {
+        this.#wrong.add(partition)
+        this.followed.remove(partition)
+      } else if (this.#wrong.delete(partition)) this.followed.add(partition)
     }
-    return [...this.#order]
-  }
-
-  /** The partition gave records: others come first the next time. */
-  toEnd(partition: SessionPartition): void {
-    if (this.#order.delete(partition)) this.#order.add(partition)
+    return this.#wrong
   }
 
   nextEpoch(): number {
@@ -153,7 +157,9 @@ export class FetchSession {
     const found = partitions?.get(partition)
     if (found === undefined) return
     partitions?.delete(partition)
-    this.#order.delete(found)
+    this.#all.delete(found)
+    this.#wrong.delete(found)
+    this.followed.remove(found)
     this.costBytes -= found.costBytes
   }
 }
@@ -211,11 +217,14 @@ export class FetchSessions {
   }
 
   /** A new session with the partitions of the request; null when there is no room. */
-  create(request: FetchRequest, usesTopicIds: boolean): FetchSession | null {
+  create(broker: BrokerPorts, request: FetchRequest, usesTopicIds: boolean): FetchSession | null {
     const nowMs = this.#clock.monotonicMs()
-    const session = new FetchSession(this.#newId(), usesTopicIds, nowMs)
+    const session = new FetchSession(this.#newId(), usesTopicIds, broker.fetch.follow(), nowMs)
     session.ask(request.topics)
-    if (session.costBytes > this.#options.maxBytes || !this.#makeRoom(session, nowMs)) return null
+    if (session.costBytes > this.#options.maxBytes || !this.#makeRoom(session, nowMs)) {
+      session.followed.close()
+      return null
+    }
     this.#sessions.set(session.id, session)
     this.#bytes += session.costBytes
     return session
@@ -230,7 +239,10 @@ export class FetchSessions {
     session.lastUsedMs = nowMs
     this.#sessions.delete(session.id)
     this.#bytes -= before
-    if (session.size === 0 || (session.costBytes > before && !this.#makeRoom(session, nowMs))) return false
+    if (session.size === 0 || (session.costBytes > before && !this.#makeRoom(session, nowMs))) {
+      session.followed.close()
+      return false
+    }
     this.#sessions.set(session.id, session)
     this.#bytes += session.costBytes
     return true
@@ -241,10 +253,12 @@ export class FetchSessions {
     if (session === undefined) return
     this.#sessions.delete(id)
     this.#bytes -= session.costBytes
+    session.followed.close()
   }
 
   close(): void {
     for (const stop of this.#unobserve) stop()
+    for (const session of this.#sessions.values()) session.followed.close()
   }
 
   #makeRoom({ costBytes, size }: FetchSession, nowMs: number): boolean {

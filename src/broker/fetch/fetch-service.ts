@@ -2,8 +2,9 @@ import type { Clock, Timer } from '../../core/clock.ts'
 import type { Metrics } from '../../core/counters.ts'
 import type { Log } from '../../storage/types.ts'
 import type { RequestContext } from '../context.ts'
-import type { Fetched, FetchPort, FetchRequest } from '../ports.ts'
+import type { Fetched, FetchedFollowed, FetchPartition, FetchPort, FetchRequest } from '../ports.ts'
 import type { Partitions, ServedTopic } from '../topics/partitions.ts'
+import { Followed } from './followed.ts'
 import { type PartitionRead, readPartition } from './read-partition.ts'
 
 /** Of one request, before others get their turn. What moves meanwhile is looked at again before the request waits. */
@@ -46,7 +47,7 @@ export class FetchService implements FetchPort {
   readonly #options: FetchOptions
   /** By the signal of the connection, which is all that tells two of them apart. */
   readonly #turns = new WeakMap<AbortSignal, Turn>()
-  readonly #parked = new Set<ParkedFetch>()
+  readonly #parked = new Set<Parked>()
   readonly #stopWatching: () => void
   readonly #stopObserving: () => void
   #closed = false
@@ -89,6 +90,54 @@ export class FetchService implements FetchPort {
         return this.#answer(await this.#read(context, request, maxBytes))
       }
     }
+  }
+
+  follow(): Followed {
+    return new Followed({ partitions: this.#partitions, clock: this.#clock })
+  }
+
+  async fetchFollowed(context: RequestContext, followed: Followed, request: Omit<FetchRequest, 'partitions'>): Promise<FetchedFollowed> {
+    const deadlineMs = this.#clock.monotonicMs() + request.maxWaitMs
+    const maxBytes = Math.min(request.maxBytes, this.#options.maxBytes)
+    const minBytes = Math.min(request.minBytes, maxBytes)
+    // What an earlier look of this request has seen and nobody was told of yet is looked at again.
+    const asked = new Set<FetchPartition>()
+    for (;;) {
+      followed.take(request.isolation, asked)
+      const partitions = [...asked]
+      const pass = await this.#read(context, { ...request, partitions }, maxBytes)
+      noteAll(followed, partitions, pass)
+      const leftMs = deadlineMs - this.#clock.monotonicMs()
+      if (pass.urgent || pass.bytes >= minBytes || leftMs <= 0 || context.signal.aborted || this.#closed) {
+        return { ...this.#answer(pass), asked: partitions }
+      }
+      releaseAll(pass)
+      if (!followed.hasNews) await this.#awaitNews(context.signal, followed, minBytes - pass.bytes, leftMs)
+    }
+  }
+
+  #awaitNews(signal: AbortSignal, followed: Followed, missingBytes: number, waitMs: number): Promise<void> {
+    this.#makeRoom()
+    return new Promise((resolve) => {
+      const end = () => {
+        if (!this.#parked.delete(parked)) return false
+        timer.cancel()
+        signal.removeEventListener('abort', end)
+        stop()
+        resolve()
+        return true
+      }
+      // The partitions that it follows have watchers of their own.
+      const parked: Parked = { end, reads: () => false }
+      const timer = this.#clock.setTimer(waitMs, end)
+      const stop = followed.await(missingBytes, end)
+      signal.addEventListener('abort', end, { once: true })
+      this.#parked.add(parked)
+    })
+  }
+
+  #makeRoom(): void {
+    if (this.#parked.size >= this.#options.maxParked) for (const oldest of this.#parked) if (oldest.end(false)) break
   }
 
   #answer(pass: Pass): Fetched {
@@ -179,7 +228,7 @@ export class FetchService implements FetchPort {
 
   /** Resolves true when reading again may give more, false when the wait is over. */
   #park(context: RequestContext, request: FetchRequest, logs: readonly Log[], missingBytes: number, waitMs: number): Promise<boolean> {
-    if (this.#parked.size >= this.#options.maxParked) for (const oldest of this.#parked) if (oldest.end(false)) break
+    this.#makeRoom()
     return new Promise((resolve) => {
       const parked = new ParkedFetch(this.#clock, { request, logs, missingBytes, waitMs, signal: context.signal }, (again) => {
         this.#parked.delete(parked)
@@ -202,6 +251,15 @@ export class FetchService implements FetchPort {
   }
 }
 
+/** What has given records is noted last, so that it comes last the next time. */
+function noteAll(followed: Followed, partitions: readonly FetchPartition[], { results }: Pass): void {
+  for (const gave of [false, true]) {
+    for (const [at, found] of results.entries()) {
+      if (found !== undefined && (found.read?.sizeBytes ?? 0) > 0 === gave) followed.note(partitions[at] as FetchPartition, found)
+    }
+  }
+}
+
 function releaseAll(pass: Pass): void {
   for (const result of pass.results) result?.read?.release()
 }
@@ -214,8 +272,14 @@ interface ParkedOptions {
   readonly signal: AbortSignal
 }
 
+/** What waits: `end` says false when it had ended before, and takes whether reading again may give more. */
+interface Parked {
+  end(again: boolean): boolean
+  reads(topic: string): boolean
+}
+
 /** A request that waits: owns its timer, its watchers and its place at the signal until `end`, which happens once. */
-class ParkedFetch {
+class ParkedFetch implements Parked {
   readonly #request: FetchRequest
   readonly #logs: readonly Log[]
   readonly #stops: (() => void)[] = []

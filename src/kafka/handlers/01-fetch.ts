@@ -2,11 +2,11 @@
  * Fetch: whole record batches from many partitions, waiting for new ones (KIP-74 limits, KIP-98 isolation, KIP-320 epochs, KIP-516 topic
  * ids from version 13). In a session (KIP-227) requests name what changed, and answers leave out what has nothing new.
  */
-import type { Fetched, FetchedPartition, FetchPartition } from '../../broker/ports.ts'
+import type { Fetched, FetchedFollowed, FetchedPartition, FetchPartition } from '../../broker/ports.ts'
 import { MoonMQError } from '../../core/errors.ts'
 import type { Input } from '../../schema/compile.ts'
 import type { FetchRequest, FetchResponse } from '../../schema/types.generated.ts'
-import type { FetchSession, SessionPartition } from '../fetch-sessions.ts'
+import { type FetchSession, SessionPartition } from '../fetch-sessions.ts'
 import { api, type KafkaCall, kafkaCode } from '../handler.ts'
 
 /** By the order of the topics of a request; undefined where no topic has the id. */
@@ -66,7 +66,7 @@ async function full(call: KafkaCall, request: FetchRequest): Promise<Input<Fetch
   // An error in the answer is no reason to wait.
   const fetched = await read(call, request, partitionsOf(request, names), names.includes(undefined))
   const opens = call.version >= SESSIONS_SINCE && request.sessionEpoch === INITIAL_EPOCH
-  const session = opens ? call.sessions.create(request, call.version >= TOPIC_IDS_SINCE) : null
+  const session = opens ? call.sessions.create(call.broker, request, call.version >= TOPIC_IDS_SINCE) : null
   if (session !== null) noteTold(session, request, names, fetched.partitions)
   return { throttleTimeMs: 0, errorCode: 0, sessionId: session?.id ?? 0, responses: responses(request, names, fetched.partitions) }
 }
@@ -78,12 +78,12 @@ async function incremental(call: KafkaCall, request: FetchRequest): Promise<Inpu
   if (session.epoch !== request.sessionEpoch) return failedSession(INVALID_FETCH_SESSION_EPOCH)
   if (!call.sessions.update(session, request)) return full(call, request)
   const epoch = session.nextEpoch()
-  const partitions = session.partitions(call.broker)
-  const right = partitions.filter(({ wrongId }) => wrongId === null)
-  const fetched = await read(call, request, right, right.length < partitions.length)
+  const wrong = session.refresh(call.broker)
+  const fetched = await call.broker.fetch.fetchFollowed(call.context, session.followed, options(call, request, wrong.size > 0))
+  lend(call, fetched)
   // Another request went on with the session meanwhile: the client has seen what that one was told, not this one.
   if (session.epoch !== epoch) return failedSession(INVALID_FETCH_SESSION_EPOCH)
-  return { throttleTimeMs: 0, errorCode: 0, sessionId: session.id, responses: changes(session, partitions, fetched.partitions) }
+  return { throttleTimeMs: 0, errorCode: 0, sessionId: session.id, responses: changes(session, fetched, wrong) }
 }
 
 function failedSession(errorCode: number): Input<FetchResponse> {
@@ -91,15 +91,19 @@ function failedSession(errorCode: number): Input<FetchResponse> {
 }
 
 async function read(call: KafkaCall, request: FetchRequest, partitions: readonly FetchPartition[], urgent: boolean): Promise<Fetched> {
-  const fetched = await call.broker.fetch.fetch(call.context, {
-    partitions,
+  const fetched = await call.broker.fetch.fetch(call.context, { partitions, ...options(call, request, urgent) })
+  lend(call, fetched)
+  return fetched
+}
+
+/** `urgent`: there is something to tell already. */
+function options(call: KafkaCall, request: FetchRequest, urgent: boolean) {
+  return {
     isolation: request.isolationLevel === READ_COMMITTED ? 'read_committed' : 'read_uncommitted',
     maxWaitMs: urgent ? 0 : Math.max(0, request.maxWaitMs),
     minBytes: request.minBytes,
     maxBytes: Math.min(request.maxBytes, call.lent.allowanceBytes),
-  })
-  lend(call, fetched)
-  return fetched
+  } as const
 }
 
 /** The first answer of a session tells everything; only what changes after it is told again. */
@@ -110,37 +114,26 @@ function noteTold(session: FetchSession, request: FetchRequest, names: Names, fe
     for (const { partition } of topic.partitions) {
       const found = fetched[next++]
       const kept = session.partition(topic, partition)
-      if (found !== undefined && kept !== undefined) tell(session, kept, found)
+      if (found !== undefined) kept?.tells(found)
     }
   }
 }
 
-function tell(session: FetchSession, partition: SessionPartition, found: FetchedPartition): boolean {
-  if ((found.read?.sizeBytes ?? 0) > 0) session.toEnd(partition)
-  return partition.tells(found)
-}
-
-/** What is new in a session, by topic; `fetched` has the partitions whose ids are right, in the same order. */
-function changes(
-  session: FetchSession,
-  partitions: readonly SessionPartition[],
-  fetched: readonly FetchedPartition[],
-): Input<FetchResponse['responses']> {
+/** What is new in a session, by topic, those with wrong ids included. */
+function changes(session: FetchSession, fetched: FetchedFollowed, wrong: ReadonlySet<SessionPartition>): Input<FetchResponse['responses']> {
   const byTopic = new Map<string, { topic: string; topicId: string; partitions: PartitionAnswer[] }>()
-  let at = 0
-  for (const partition of partitions) {
-    const { topic, topicId, wrongId } = partition
-    let answer: PartitionAnswer
-    if (wrongId === null) {
-      const found = fetched[at++]
-      if (found === undefined || !tell(session, partition, found)) continue
-      answer = answered(found)
-    } else answer = refused(partition.partition, wrongId)
+  const add = ({ topic, topicId }: SessionPartition, answer: PartitionAnswer) => {
     const key = session.usesTopicIds ? topicId : topic
     const told = byTopic.get(key)
     if (told === undefined) byTopic.set(key, { topic, topicId, partitions: [answer] })
     else told.partitions.push(answer)
   }
+  for (const [at, asked] of fetched.asked.entries()) {
+    const found = fetched.partitions[at]
+    if (found === undefined || !(asked instanceof SessionPartition) || wrong.has(asked)) continue
+    if (asked.tells(found)) add(asked, answered(found))
+  }
+  for (const partition of wrong) if (partition.wrongId !== null) add(partition, refused(partition.partition, partition.wrongId))
   return [...byTopic.values()]
 }
 

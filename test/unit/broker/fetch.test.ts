@@ -285,3 +285,95 @@ describe('fetch: waiting', () => {
     )
   })
 })
+
+describe('fetch: what a session follows', () => {
+  const REQUEST = { isolation: 'read_uncommitted', maxWaitMs: 500, minBytes: 1, maxBytes: 10_000_000 } as const
+
+  async function following(count: number) {
+    const fake = await ordersWith(count)
+    const followed = fake.broker.fetch.follow()
+    const asked = Array.from({ length: count }, (_, partition) => ({ ...partitionOf(partition) }))
+    for (const partition of asked) followed.add(partition)
+    const fetch = async (
+      more: Partial<typeof REQUEST> | { maxWaitMs?: number; minBytes?: number } = { maxWaitMs: 0 },
+      context = contextOf(),
+    ) => {
+      const fetched = await fake.broker.fetch.fetchFollowed(context, followed, { ...REQUEST, ...more })
+      fetched.release()
+      return fetched.partitions.map(({ partition, read }) => `${partition}${(read?.sizeBytes ?? 0) > 0 ? '+' : ''}`)
+    }
+    return { ...fake, followed, asked, fetch }
+  }
+
+  it('is read when it is new, has changed or has more; all of it once a second', async () => {
+    const { broker, fetch, asked, followed, clock } = await following(100)
+    assert.equal((await fetch()).length, 100)
+    assert.deepEqual(await fetch(), [])
+    await produceOne(broker, 'orders', 7, batchOf(1))
+    await produceOne(broker, 'orders', 9, batchOf(1))
+    assert.deepEqual(await fetch(), ['7+', '9+'])
+    assert.deepEqual(await fetch(), ['7+', '9+'], 'nobody has said that it was taken')
+    Object.assign(asked[7] as object, { fetchOffset: 1 })
+    followed.add(asked[7] as FetchPartition)
+    followed.remove(asked[9] as FetchPartition)
+    assert.deepEqual(await fetch(), ['7'])
+    assert.deepEqual(await fetch(), [])
+    await clock.advance(1000)
+    assert.equal((await fetch()).length, 99)
+  })
+
+  it('comes in turn where only one batch fits: what has given records comes last', async () => {
+    const { broker, fetch, followed } = await following(3)
+    for (const partition of [0, 1, 2]) await produceOne(broker, 'orders', partition, batchOf(1))
+    const first = async () => {
+      const fetched = await broker.fetch.fetchFollowed(contextOf(), followed, { ...REQUEST, maxWaitMs: 0, maxBytes: 1 })
+      fetched.release()
+      return fetched.partitions.filter(({ read }) => (read?.sizeBytes ?? 0) > 0).map(({ partition }) => partition)
+    }
+    assert.deepEqual([await first(), await first(), await first(), await first()].flat(), [0, 1, 2, 0])
+    assert.equal((await fetch()).length, 3)
+  })
+
+  it('wakes who waits: by records, by enough of them, by a deleted topic, by its end', async () => {
+    const { broker, fetch, followed, clock, logs } = await following(50)
+    await fetch()
+    const waiting = fetch({})
+    await turn()
+    assert.equal(broker.fetch.parkedCount, 1)
+    await produceOne(broker, 'orders', 3, batchOf(1))
+    assert.deepEqual(await waiting, ['3+'])
+    const size = logs.at('orders', 3).sizeBytes
+    const patient = fetch({ minBytes: size + 150 })
+    await turn()
+    assert.equal(broker.fetch.parkedCount, 1)
+    await produceOne(broker, 'orders', 4, batchOf(1))
+    await turn()
+    await produceOne(broker, 'orders', 5, batchOf(1, { valueBytes: 200 }))
+    assert.deepEqual((await patient).sort(), ['3+', '4+', '5+'])
+    followed.remove({ ...partitionOf(0) })
+    const late = fetch({ minBytes: 1_000_000 })
+    await turn()
+    await clock.advance(500)
+    assert.deepEqual((await late).sort(), ['3+', '4+', '5+'])
+    const deleted = fetch({ minBytes: 1_000_000 })
+    await turn()
+    await broker.topics.delete(contextOf(), 'orders')
+    assert.equal((await deleted).length, 50, 'each of them with its error')
+    followed.close()
+    assert.deepEqual(await fetch(), [])
+    assert.equal(broker.fetch.parkedCount, 0)
+  })
+
+  it('leaves no watcher behind, and a connection that goes ends the wait', async () => {
+    const { broker, fetch, followed, logs } = await following(2)
+    await fetch()
+    const gone = new AbortController()
+    const waiting = fetch({}, contextOf({ signal: gone.signal }))
+    await turn()
+    gone.abort()
+    assert.deepEqual(await waiting, [])
+    const before = logs.at('orders', 0).watchers
+    followed.close()
+    assert.deepEqual([logs.at('orders', 0).watchers, broker.fetch.parkedCount], [before - 1, 0])
+  })
+})
