@@ -108,6 +108,7 @@ export class Repl {
       if (statement.kind === 'quit') return { failed, quit: true }
       try {
         await this.#output.result(await this.#executor.run(statement, signal))
+        if (signal.aborted) return { failed: true, quit: false }
       } catch (error) {
         failed = true
         this.#output.failed(error, renderFailure(error))

@@ -99,9 +99,12 @@ export class FakeOperations implements Operations {
     return this.records.slice(0, maxRecords)
   }
 
-  async *subscribe(topic: string, group: string, { idleMs, maxRecords }: SubscribeLimits) {
+  async *subscribe(topic: string, group: string, { idleMs, maxRecords }: SubscribeLimits, signal: AbortSignal) {
     this.#call('subscribe', topic, group, idleMs)
-    yield* this.records.slice(0, maxRecords)
+    for (const record of this.records.slice(0, maxRecords)) {
+      await this.beforeEach(record, signal)
+      yield record
+    }
   }
 
   async *scan(request: ScanRequest, signal: AbortSignal) {

@@ -204,6 +204,19 @@ test('a SELECT that its person gives up ends with ABORTED', async () => {
   await assert.rejects(run('SELECT key FROM t', stop.signal), (error) => isCode(error, 'ABORTED'))
 })
 
+test('a SUBSCRIBE that is given up shows what came, as it counts as read', async () => {
+  const { operations, run } = await session()
+  operations.records = ORDERS.slice(0, 3)
+  const stop = new AbortController()
+  operations.beforeEach = (record) => {
+    if (record.offset === 2) stop.abort()
+    if (stop.signal.aborted) throw new MoonMQError('ABORTED')
+  }
+  assert.equal((await run('SUBSCRIBE t', stop.signal)).rows.length, 2)
+  operations.records = ORDERS.slice(2, 3)
+  await assert.rejects(run('SUBSCRIBE t', stop.signal), (error) => isCode(error, 'ABORTED'))
+})
+
 test('CONNECT keeps what is not said, and closes what was open', async () => {
   const { operations, executor, asked, run, text } = await session()
   assert.match(await text("CONNECT PASSWORD 'x'"), /connected to fake:1/)

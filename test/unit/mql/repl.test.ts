@@ -5,7 +5,7 @@ import { VirtualClock } from '../../../src/core/virtual-clock.ts'
 import { Executor } from '../../../src/mql/executor.ts'
 import { Repl } from '../../../src/mql/repl.ts'
 import { like } from '../../../src/mql/where.ts'
-import { FakeOperations } from '../../support/fake-operations.ts'
+import { FakeOperations, fakeRecord } from '../../support/fake-operations.ts'
 
 const { signal } = new AbortController()
 
@@ -100,6 +100,22 @@ test('input that grows beyond its bound is thrown away, and said so', async () =
   assert.equal(await type(line), 'ready')
   assert.match(failures.splice(0).join(), /the input is longer than 4194304 characters/)
   assert.equal(repl.prompt, 'mq> ')
+})
+
+test('what is given up keeps the statements behind it from running, though it has something to show', async () => {
+  const { operations, repl, calls, results } = await session()
+  const stop = new AbortController()
+  operations.records = [fakeRecord(0, 'a'), fakeRecord(1, 'b')]
+  operations.beforeEach = ({ offset }) => {
+    if (offset !== 1) return
+    stop.abort()
+    throw new MoonMQError('ABORTED')
+  }
+  assert.deepEqual(await repl.all('subscribe t; drop topic t;', stop.signal, { lastMayEnd: false, stopOnError: false }), {
+    failed: true,
+    quit: false,
+  })
+  assert.deepEqual([calls(), results.length], [['subscribe'], 1])
 })
 
 test('a whole input: all of it parses before any of it runs', async () => {
