@@ -173,6 +173,7 @@ function addDlq(context: CliContext, program: Command, run: Run): void {
     .option('-p, --partition <n>', 'of this partition alone')
     .option('--before <offset>', 'only those below this offset')
     .option('--yes', 'do it')
+    .option('--force', 'also records that are no dead letters')
     .action((topic: string, options) => run(purgeLetters(context, topic, options)))
 }
 

@@ -83,6 +83,31 @@ test('moonmq dlq: letters are listed, shown, sent back once by filter with where
   assert.deepEqual(await valuesIn(client, 'jobs.dlq'), [])
 })
 
+test('moonmq dlq: purge touches no topic of other records, unless told to; bytes and control characters are shown safely', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  const run = (...argv: string[]): Promise<CliRun> => cliIn('/', ['dlq', ...argv], { env: { MOONMQ_BROKER: broker.address } })
+  await client.admin.createTopic('jobs', { partitions: 1 })
+  await bury(client, [{ key: 'a', value: 'one', reason: `\u001b[2J\n${'y'.repeat(200)}` }])
+  const { out } = await run('list')
+  assert.ok(!out.includes('\u001b') && !out.includes('y'.repeat(81)), out)
+  const letter = { key: Buffer.from([0xff]), value: null, headers: [{ key: 'own', value: Buffer.from([0xfe]) }] }
+  await client.producer().send('jobs', letter)
+  await using session = client.session()
+  await session.fetch('jobs', 'g', 9)
+  for (let left = 3; left > 0; left--) await session.nack('jobs', 0, 1, 'no')
+  const [, second] = (await run('show', 'jobs.dlq', '--json')).out.trim().split('\n')
+  const { keyBase64, value, headers } = JSON.parse(second ?? '{}') as Record<string, unknown>
+  assert.deepEqual([keyBase64, value, (headers as unknown[])[0]], ['/w==', null, { key: 'own', valueBase64: '/g==' }])
+  const refused = await run('purge', 'jobs', '--yes')
+  assert.deepEqual([refused.code, /no dead letters, such as offset 0 of partition 0/.test(refused.err)], [6, true])
+  assert.equal((await valuesIn(client, 'jobs')).length, 2)
+  await client.producer().send('jobs.dlq', { value: 'a stranger' })
+  assert.equal((await run('purge', 'jobs.dlq', '--yes')).code, 6)
+  assert.match((await run('purge', 'jobs.dlq', '--yes', '--partition', '0', '--before', '2')).out, /deleted 2 records/)
+  assert.match((await run('purge', 'jobs.dlq', '--yes', '--force')).out, /deleted 1 record of/)
+})
+
 test('moonmq dlq: what cannot be is said', async () => {
   await using broker = await startTestBroker()
   const run = (...argv: string[]): Promise<CliRun> => cliIn('/', ['dlq', ...argv], { env: { MOONMQ_BROKER: broker.address } })

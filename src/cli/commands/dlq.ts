@@ -2,8 +2,8 @@ import type { Client } from '../../client/types.ts'
 import { SystemClock } from '../../core/clock.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
 import { type CliContext, EXIT, UsageError } from '../context.ts'
-import { type FilterOptions, type Letter, lettersIn, parseFilter, partitionsOf } from '../dlq/letters.ts'
-import { counted, printJson, shown, styled, table } from '../output.ts'
+import { type FilterOptions, type Letter, lettersIn, parseFilter, partitionsOf, strangerIn } from '../dlq/letters.ts'
+import { counted, jsonBytes, printJson, shown, styled, table } from '../output.ts'
 import { parseWhole } from '../parse.ts'
 
 interface JsonOptions extends ConnectOptions {
@@ -28,11 +28,13 @@ export interface PurgeOptions extends JsonOptions {
   readonly partition?: string
   readonly before?: string
   readonly yes?: boolean
+  readonly force?: boolean
 }
 
 /** Letters of one request: all of them go back, or none. */
 const REDRIVE_AT_ONCE = 500
 const MAX_REASONS = 5
+const MAX_REASON_POINTS = 80
 const nowMs = () => new SystemClock().nowMs()
 
 /** `moonmq dlq list`: dead-letter topics with how many letters are left in each, and why they died. */
@@ -66,8 +68,14 @@ async function count(client: Client, topic: string) {
 }
 
 function reasonsText(reasons: readonly [reason: string, count: number][]): string {
-  const told = reasons.slice(0, MAX_REASONS).map(([reason, times]) => `${reason === '' ? '(none)' : reason} (${times})`)
+  const told = reasons.slice(0, MAX_REASONS).map(([reason, times]) => `${reason === '' ? '(none)' : inCell(reason)} (${times})`)
   return [...told, ...(reasons.length > MAX_REASONS ? [`${reasons.length - MAX_REASONS} more`] : [])].join(', ')
+}
+
+/** Clients say what they like: a table must not be torn apart by it. */
+function inCell(reason: string): string {
+  const points = [...shown(Buffer.from(reason)).replaceAll('\n', '\\n').replaceAll('\t', '\\t')]
+  return points.length <= MAX_REASON_POINTS ? points.join('') : `${points.slice(0, MAX_REASON_POINTS - 1).join('')}…`
 }
 
 /** `moonmq dlq show`: letters with where they came from. */
@@ -100,9 +108,9 @@ function asJson({ record, from }: Letter): object {
     offset,
     movedAt: new Date(timestampMs).toISOString(),
     from,
-    key: key?.toString() ?? null,
-    value: value?.toString() ?? null,
-    headers: record.headers.map((header) => [header.key, header.value?.toString() ?? null]),
+    ...jsonBytes('key', key),
+    ...jsonBytes('value', value),
+    headers: record.headers.map((header) => ({ key: header.key, ...jsonBytes('value', header.value) })),
   }
 }
 
@@ -154,15 +162,24 @@ export function redriveLetters(context: CliContext, topic: string, options: Redr
   })
 }
 
-/** `moonmq dlq purge`: deletes letters for good, those that were sent back included. */
+/** `moonmq dlq purge`: deletes letters for good, those that were sent back included. Records that are none stop it: a wrong name must not empty a topic. */
 export function purgeLetters(context: CliContext, topic: string, options: PurgeOptions): Promise<number> {
   const partition = options.partition === undefined ? null : parseWhole(options.partition, '--partition', 0, 100_000)
   const before = options.before === undefined ? 'all' : parseWhole(options.before, '--before')
   if (before !== 'all' && partition === null) throw new UsageError('--before needs --partition')
   if (!options.yes) throw new UsageError(`this deletes the letters of ${topic} for good; say --yes to do it`)
   return withClient(context, options, async (client) => {
+    const partitions = await partitionsOf(client, topic, partition)
+    for (const { partition: each } of options.force ? [] : partitions) {
+      const stranger = await strangerIn(client, topic, each, before === 'all' ? Number.POSITIVE_INFINITY : before)
+      if (stranger === null) continue
+      context.err(
+        `${topic} has records that are no dead letters, such as offset ${stranger} of partition ${each}; say --force to delete them too\n`,
+      )
+      return EXIT.conflict
+    }
     let deleted = 0
-    for (const { partition: each, earliest } of await partitionsOf(client, topic, partition)) {
+    for (const { partition: each, earliest } of partitions) {
       deleted += (await client.admin.deleteRecords(topic, each, before)) - earliest
     }
     if (options.json) printJson(context, { topic, deleted })

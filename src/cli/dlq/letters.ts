@@ -88,6 +88,15 @@ export async function* lettersIn(client: Client, topic: string, partition: numbe
   }
 }
 
+/** The offset of the first record below `before` that is neither a letter nor the mark of one, or null. */
+export async function strangerIn(client: Client, topic: string, partition: number, before: number): Promise<number | null> {
+  for await (const { headers, offset } of client.reader({ topic, partitions: [partition], isolation: 'read_committed' })) {
+    if (offset >= before) return null
+    if (provenanceOf(headers) === null && markedOffset(headers) === null) return offset
+  }
+  return null
+}
+
 /** Partitions of the topic that are meant: all, or the one. Throws PARTITION_MISSING. */
 export async function partitionsOf(client: Client, topic: string, partition: number | null): Promise<readonly PartitionDescription[]> {
   const { partitions } = await client.admin.describeTopic(topic)
