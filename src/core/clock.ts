@@ -12,7 +12,7 @@ export interface Clock {
   nowMs(): number
   /** Milliseconds since some start, with fractions. Never goes back. */
   monotonicMs(): number
-  /** Calls `fire` once after `delayMs`. The timer does not keep the process alive unless `keepAlive` is set. */
+  /** Calls `fire` once after `delayMs`, never before. The timer does not keep the process alive unless `keepAlive` is set. */
   setTimer(delayMs: number, fire: () => void, options?: { keepAlive?: boolean }): Timer
   /** Calls `run` in a macrotask of its own, after what is pending now. */
   defer(run: () => void): void
@@ -31,8 +31,19 @@ export class SystemClock implements Clock {
   }
 
   setTimer(delayMs: number, fire: () => void, options?: { keepAlive?: boolean }): Timer {
-    const timer = startTimer(fire, Math.min(Math.max(0, delayMs), MAX_DELAY_MS))
-    if (!options?.keepAlive) timer.unref()
+    const dueMs = this.monotonicMs() + delayMs
+    // Node counts whole milliseconds from when its loop last looked at the time: on a busy process that is some of them too early.
+    const due = () => {
+      const leftMs = dueMs - this.monotonicMs()
+      if (leftMs > 0) timer = start(leftMs)
+      else fire()
+    }
+    const start = (leftMs: number) => {
+      const started = startTimer(due, Math.min(Math.max(0, leftMs), MAX_DELAY_MS))
+      if (!options?.keepAlive) started.unref()
+      return started
+    }
+    let timer = start(delayMs)
     return { cancel: () => clearTimer(timer) }
   }
 
