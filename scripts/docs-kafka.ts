@@ -20,7 +20,8 @@ setting but the address.
   version or API that is not in the table closes the connection without an answer, with a line in the log.
 - With \`acks=0\` there is no answer; an error closes the connection.
 - A request may have up to \`socket.request.max.bytes\` (100 MiB), and up to 512 KiB while it is the first one of its connection.
-- A connection that sends no whole request and takes no answer for \`connections.max.idle.ms\` (10 minutes) is closed.
+- A connection that sends no whole request and takes no answer for \`connections.max.idle.ms\` (10 minutes) is closed, and one that has said nothing
+  at all after 5 seconds.
 - Metadata tells clients to connect to the listener's \`advertised\` address, or to the address that they reached when it is not set.
 
 ## APIs that are served

@@ -68,7 +68,7 @@ export class ShareActor implements Actor {
 
   /** Everything it makes is called after `prefix`. */
   static async open(address: string, seed: number, prefix = `share${seed}`): Promise<ShareActor> {
-    const sockets = await Promise.all(SLOTS.map((name) => RawKafka.connect(address, name)))
+    const sockets = await Promise.all(SLOTS.map((name) => RawKafka.greeted(address, name)))
     const actor = new ShareActor(await RawKafka.connect(address, 'control'), sockets, seed, prefix)
     await actor.#ready()
     return actor

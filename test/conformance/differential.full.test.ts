@@ -17,7 +17,6 @@ const missing = dumpToolMissing()
 const skip = missing === null ? false : `needs Apache Kafka: ${missing}`
 const SEQUENCES = 20
 const STEPS = 60
-const SHARE_STEPS = 40
 /** Everything at once: what is compared is what is answered, not when. */
 const EAGER = {
   'group.initial.rebalance.delay.ms': '0',
@@ -64,8 +63,8 @@ describe('random sequences of client operations are observed alike on MoonMQ and
     })
   })
 
-  for (const flavour of ['classic', 'consumer'] satisfies GroupFlavour[]) {
-    it(`groups of the ${flavour} protocol`, async () => {
+  for (const flavour of ['classic', 'consumer', 'mixed'] satisfies GroupFlavour[]) {
+    it(flavour === 'mixed' ? 'groups of both protocols' : `groups of the ${flavour} protocol`, async () => {
       await playAll(seeds, async (seed) => {
         using here = await GroupActor.open(broker.address, seed, flavour)
         using there = await GroupActor.open(kafka.address, seed, flavour)
@@ -78,7 +77,7 @@ describe('random sequences of client operations are observed alike on MoonMQ and
     await playAll(seeds, async (seed) => {
       using here = await ShareActor.open(broker.address, seed)
       using there = await ShareActor.open(kafka.address, seed)
-      return await firstDifference(here, there, SHARE_STEPS)
+      return await firstDifference(here, there, STEPS)
     })
   })
 

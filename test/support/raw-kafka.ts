@@ -42,6 +42,13 @@ export class RawKafka implements Disposable {
     return new RawKafka(socket, clientId)
   }
 
+  /** A connection that has said something, as clients do at once: one that says nothing is closed soon. */
+  static async greeted(address: string, clientId?: string): Promise<RawKafka> {
+    const kafka = await RawKafka.connect(address, clientId)
+    await kafka.request('ApiVersions', 0, {})
+    return kafka
+  }
+
   async request<N extends ApiName>(name: N, version: number, body: Input<Requests[N]>): Promise<Responses[N]> {
     if (this.#ended !== null) throw this.#ended
     const correlationId = this.#nextId++
