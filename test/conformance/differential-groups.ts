@@ -3,42 +3,16 @@ import { SeededRandom } from '../../src/core/random.ts'
 import type { Responses } from '../../src/schema/types.generated.ts'
 import { RawKafka } from '../support/raw-kafka.ts'
 import { subscriptionBytes } from '../support/subscriptions.ts'
+import { GroupWords, newSlot, type Slot } from './group-words.ts'
 import { type Actor, isLoading, lasting } from './lockstep.ts'
 
-/** Members of the classic protocol, or of KIP-848's. */
-export type GroupFlavour = 'classic' | 'consumer'
+/** Members of the classic protocol, of KIP-848's, or of both in one group, which changes over as they come and go. */
+export type GroupFlavour = 'classic' | 'consumer' | 'mixed'
 
 const SLOTS = ['a', 'b', 'c'] as const
 const TIMEOUT_MS = 60_000
 const SESSION_MS = 45_000
 const MEMBER_ID_REQUIRED = 79
-/** What a broker appends to the name of a client to make a member id. */
-const RANDOM_PART = /-(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9A-Za-z_-]{22})$/
-
-interface Assigned {
-  readonly topicId: string
-  readonly partitions: readonly number[]
-}
-
-/** One client of the group, as it believes to be. */
-interface Slot {
-  readonly name: string
-  readonly socket: RawKafka
-  memberId: string
-  /** It has an id and has not joined with it: Kafka begins a rebalance when such a one leaves, and here nobody is disturbed. */
-  isPending: boolean
-  /** Generation or member epoch. */
-  epoch: number
-  instanceId: string | null
-  protocol: string
-  isLeader: boolean
-  /** Of the leader: everybody's ids. */
-  members: readonly string[]
-  assigned: readonly Assigned[]
-  joins: number
-  request: 'join' | 'sync' | null
-}
-
 /** A group on one broker: its members come, go, are fenced and commit, by the seed. */
 export class GroupActor implements Actor {
   readonly #control: RawKafka
@@ -48,16 +22,15 @@ export class GroupActor implements Actor {
   readonly #group: string
   readonly #topics: readonly string[]
   readonly #steps: readonly (() => Promise<string>)[]
-  readonly #topicNames = new Map<string, string>()
+  readonly #words: GroupWords
   #answers: string[] = []
-  /** Of the group when it became a consumer group: where epochs begin is a broker's own business. */
-  #firstEpoch: number | null = null
   #producer = { producerId: -1, producerEpoch: -1 }
 
   private constructor(control: RawKafka, sockets: readonly RawKafka[], seed: number, flavour: GroupFlavour, prefix: string) {
     this.#control = control
     this.#random = new SeededRandom(seed)
     this.#prefix = prefix
+    this.#words = new GroupWords(prefix)
     this.#group = `${this.#prefix}-group`
     this.#topics = [`${this.#prefix}-t0`, `${this.#prefix}-t1`]
     this.#slots = SLOTS.map((name, index) => newSlot(name, sockets[index] as RawKafka))
@@ -66,7 +39,7 @@ export class GroupActor implements Actor {
 
   /** Everything it makes is called after `prefix`. */
   static async open(address: string, seed: number, flavour: GroupFlavour, prefix = `${flavour}${seed}`): Promise<GroupActor> {
-    const sockets = await Promise.all(SLOTS.map((name) => RawKafka.connect(address, name)))
+    const sockets = await Promise.all(SLOTS.map((name) => RawKafka.greeted(address, name)))
     const actor = new GroupActor(await RawKafka.connect(address, 'control'), sockets, seed, flavour, prefix)
     await actor.#ready()
     return actor
@@ -91,7 +64,7 @@ export class GroupActor implements Actor {
       () => this.#control.request('Metadata', 12, asked),
       (answer) => answer.topics.some(({ errorCode, partitions }) => errorCode !== 0 || partitions.some((each) => each.errorCode !== 0)),
     )
-    for (const { name, topicId } of found.topics) this.#topicNames.set(topicId, (name ?? '').slice(this.#prefix.length + 1))
+    for (const { name, topicId } of found.topics) this.#words.topicNames.set(topicId, (name ?? '').slice(this.#prefix.length + 1))
     for (const [keyType, key] of [
       [0, this.#group],
       [1, this.#group],
@@ -127,23 +100,28 @@ export class GroupActor implements Actor {
       () => this.#control.request('DeleteGroups', 2, { groupsNames: [this.#group] }),
       ({ results }) => results[0]?.errorCode !== 0,
     )
-    this.#firstEpoch = null
+    this.#words.firstEpoch = null
   }
 
   #stepsOf(flavour: GroupFlavour): readonly (() => Promise<string>)[] {
-    const slot = () => this.#slots[this.#random.below(SLOTS.length)] as Slot
+    const slot = (speaks?: Slot['speaks']) => {
+      const some = this.#slots.filter((each) => flavour !== 'mixed' || speaks === undefined || maySpeak(each, speaks))
+      return this.#pick(...some)
+    }
+    const classicSlot = () => slot('classic')
+    const consumerSlot = () => slot('consumer')
     const times = (count: number, act: () => Promise<string>) => Array.from({ length: count }, () => act)
     const classic = [
-      ...times(6, async () => this.#join(slot())),
-      ...times(6, async () => this.#sync(slot())),
-      ...times(3, () => this.#heartbeat(slot())),
+      ...times(6, async () => this.#join(classicSlot())),
+      ...times(6, async () => this.#sync(classicSlot())),
+      ...times(3, () => this.#heartbeat(classicSlot())),
       ...times(2, () => this.#leave(slot())),
     ]
     const consumer = [
-      ...times(3, () => this.#enter(slot())),
-      ...times(8, () => this.#beat(slot())),
-      ...times(2, () => this.#beatWrongly(slot())),
-      ...times(2, () => this.#exit(slot())),
+      ...times(3, () => this.#enter(consumerSlot())),
+      ...times(8, () => this.#beat(consumerSlot())),
+      ...times(2, () => this.#beatWrongly(consumerSlot())),
+      ...times(2, () => this.#exit(consumerSlot())),
     ]
     const common = [
       ...times(3, () => this.#commit(slot())),
@@ -153,7 +131,7 @@ export class GroupActor implements Actor {
       () => this.#deleteGroup(),
       () => this.#listed(),
     ]
-    return [...(flavour === 'classic' ? classic : consumer), ...common]
+    return [...(flavour === 'consumer' ? [] : classic), ...(flavour === 'classic' ? [] : consumer), ...common]
   }
 
   step(): Promise<string> {
@@ -172,25 +150,11 @@ export class GroupActor implements Actor {
     return values[this.#random.below(values.length)] as T
   }
 
-  /** A member id without what the broker made up. */
-  #nameOf(memberId: string): string {
-    return memberId.startsWith(this.#prefix) ? memberId.slice(this.#prefix.length + 1) : memberId.replace(RANDOM_PART, '')
-  }
-
-  #partitionsOf(assigned: readonly Assigned[]): string {
-    const texts = assigned.map(({ topicId, partitions }) => `${this.#topicNames.get(topicId)}:${[...partitions].sort().join('+')}`)
-    return texts.sort().join(' ')
-  }
-
-  /** An epoch as the distance from the first one; what is no epoch of a member as it is. */
-  #epochOf(epoch: number): string {
-    return this.#firstEpoch === null || epoch <= 0 ? `${epoch}` : `+${epoch - this.#firstEpoch}`
-  }
-
   // ---- the classic protocol -------------------------------------------------------------------------------------------------
 
   #join(slot: Slot): string {
     if (slot.request !== null) return `${slot.name} waits`
+    takeUp(slot, 'classic')
     const version = this.#pick(3, 5, 9)
     const isStatic = slot.name === 'c' && version >= 5 && this.#random.below(2) === 0
     if (isStatic !== (slot.instanceId !== null)) slot.memberId = ''
@@ -210,10 +174,11 @@ export class GroupActor implements Actor {
       protocols: names.map((name) => ({ name, metadata: subscriptionBytes(topics) })),
       ...(version >= 8 ? { reason: 'by chance' } : {}),
     }
-    const said = `${slot.name} joins ${version} as "${this.#nameOf(memberId)}" ${instanceId ?? ''} ${body.protocolType} ${names.join()}`
+    const said = `${slot.name} joins ${version} as "${this.#words.nameOf(memberId)}" ${instanceId ?? ''} ${body.protocolType} ${names.join()}`
     this.#later(slot, 'join', async () => {
       const answer = await slot.socket.request('JoinGroup', version, body)
       const { errorCode, generationId, protocolName } = answer
+      if (memberId === '' && answer.memberId !== '') this.#words.clientNames.set(answer.memberId, instanceId ?? slot.name)
       if (errorCode === MEMBER_ID_REQUIRED) slot.memberId = answer.memberId
       slot.isPending = errorCode === MEMBER_ID_REQUIRED || (slot.isPending && errorCode !== 0)
       if (errorCode !== 0) return `${errorCode}`
@@ -222,7 +187,7 @@ export class GroupActor implements Actor {
       slot.protocol = protocolName ?? ''
       slot.isLeader = answer.leader === answer.memberId
       slot.members = answer.members.map((each) => each.memberId)
-      return `0, generation ${this.#epochOf(generationId)} ${protocolName} ${answer.protocolType} as ${this.#nameOf(answer.memberId)}`
+      return `0, generation ${this.#words.epochOf(generationId)} ${protocolName} ${answer.protocolType} as ${this.#words.nameOf(answer.memberId)}`
     })
     return said
   }
@@ -244,7 +209,7 @@ export class GroupActor implements Actor {
       const texts = partitions.map((each) => `${each.topic}:${each.partitions.join('+')}`).sort()
       return `${answer.errorCode} ${answer.protocolType} ${answer.protocolName}, assigned ${texts.join(' ')}`
     })
-    return `${slot.name} syncs generation ${this.#epochOf(generationId)} ${protocolName}`
+    return `${slot.name} syncs generation ${this.#words.epochOf(generationId)} ${protocolName}`
   }
 
   #later(slot: Slot, request: 'join' | 'sync', work: () => Promise<string>): void {
@@ -261,7 +226,7 @@ export class GroupActor implements Actor {
     const memberId = this.#random.below(8) === 0 ? 'nobody' : slot.memberId
     const body = { groupId: this.#group, generationId, memberId, groupInstanceId: slot.instanceId }
     const { errorCode } = await this.#control.request('Heartbeat', 4, body)
-    return `heartbeat of ${slot.name} as "${this.#nameOf(memberId)}" in ${this.#epochOf(generationId)}: ${errorCode}`
+    return `heartbeat of ${slot.name} as "${this.#words.nameOf(memberId)}" in ${this.#words.epochOf(generationId)}: ${errorCode}`
   }
 
   /** Who leads when a leader leaves several others behind is nobody's business: then all but one leave. */
@@ -277,16 +242,27 @@ export class GroupActor implements Actor {
       const member = { memberId: isByInstance ? '' : each.memberId, groupInstanceId: each.instanceId, reason: null }
       const answer = await this.#control.request('LeaveGroup', 5, { groupId: this.#group, members: [member] })
       codes.push(`${each.name} ${answer.errorCode} ${answer.members.map(({ errorCode }) => errorCode).join()}`)
-      each.memberId = ''
-      each.isLeader = false
+      forget(each)
     }
     return `leave: ${codes.join('; ')}`
+  }
+
+  /** Nobody promises who of several leads the group when the last member of the consumer protocol has gone: there is one. */
+  async #leaveOneClassic(last: Slot): Promise<string> {
+    const said: string[] = []
+    if (this.#slots.some((each) => each !== last && each.speaks === 'consumer' && each.memberId !== '')) return ''
+    for (const each of this.#slots.filter(({ speaks, memberId }) => speaks === 'classic' && memberId !== '').slice(1)) {
+      each.isLeader = false
+      said.push(`${await this.#leave(each)}, `)
+    }
+    return said.join('')
   }
 
   // ---- the consumer protocol ------------------------------------------------------------------------------------------------
 
   async #enter(slot: Slot): Promise<string> {
     if (slot.request !== null) return `${slot.name} waits`
+    takeUp(slot, 'consumer')
     // Who takes its own place again without having left is refused by Kafka, and answered here: its first answer may have been lost.
     const isNew =
       slot.memberId === '' ||
@@ -326,14 +302,15 @@ export class GroupActor implements Actor {
 
   /** How far off an epoch is; never below the first one, under which brokers have different names for nothing. */
   #wrong({ epoch }: Slot): number {
-    return this.#pick(1, 7, this.#firstEpoch !== null && epoch > this.#firstEpoch ? -1 : 1)
+    return this.#pick(1, 7, this.#words.firstEpoch !== null && epoch > this.#words.firstEpoch ? -1 : 1)
   }
 
   async #exit(slot: Slot): Promise<string> {
+    const left = await this.#leaveOneClassic(slot)
     const epoch = slot.instanceId !== null ? this.#pick(-1, -2) : this.#pick(-1, -1, -1, -2)
     const said = await this.#speak(slot, epoch, {}, 'leaves')
-    if (epoch === -1) slot.memberId = ''
-    return said
+    if (epoch === -1) forget(slot)
+    return `${left}${said}`
   }
 
   async #speak(slot: Slot, memberEpoch: number, more: object, what: string): Promise<string> {
@@ -352,10 +329,10 @@ export class GroupActor implements Actor {
     })
     if (answer.errorCode === 0) slot.epoch = answer.memberEpoch
     if (answer.assignment !== null) slot.assigned = answer.assignment.topicPartitions
-    const assigned = answer.assignment === null ? 'none' : `[${this.#partitionsOf(answer.assignment.topicPartitions)}]`
-    if (answer.errorCode === 0 && memberEpoch === 0) this.#firstEpoch ??= answer.memberEpoch
-    const told = `${answer.errorCode}, epoch ${this.#epochOf(answer.memberEpoch)}, every ${answer.heartbeatIntervalMs}, assigned ${assigned}`
-    return `${slot.name} as "${this.#nameOf(slot.memberId)}" ${slot.instanceId ?? ''} in ${this.#epochOf(memberEpoch)} ${what}: ${told}`
+    const assigned = answer.assignment === null ? 'none' : `[${this.#words.partitionsOf(answer.assignment.topicPartitions)}]`
+    if (answer.errorCode === 0 && memberEpoch === 0) this.#words.firstEpoch ??= answer.memberEpoch
+    const told = `${answer.errorCode}, epoch ${this.#words.epochOf(answer.memberEpoch)}, every ${answer.heartbeatIntervalMs}, assigned ${assigned}`
+    return `${slot.name} as "${this.#words.nameOf(slot.memberId)}" ${slot.instanceId ?? ''} in ${this.#words.epochOf(memberEpoch)} ${what}: ${told}`
   }
 
   // ---- offsets and administration -------------------------------------------------------------------------------------------
@@ -390,7 +367,7 @@ export class GroupActor implements Actor {
       ],
     })
     const code = answer.topics[0]?.partitions[0]?.errorCode
-    return `commit ${version} of ${partitionIndex} at ${committedOffset} by "${this.#nameOf(memberId)}" ${instanceId ?? ''} in ${this.#epochOf(epoch)}: ${code}`
+    return `commit ${version} of ${partitionIndex} at ${committedOffset} by "${this.#words.nameOf(memberId)}" ${instanceId ?? ''} in ${this.#words.epochOf(epoch)}: ${code}`
   }
 
   async #committed(slot: Slot): Promise<string> {
@@ -405,7 +382,7 @@ export class GroupActor implements Actor {
     const offsets = (group?.topics ?? []).flatMap(({ partitions }) =>
       partitions.map((each) => `${each.partitionIndex}:${each.errorCode} ${each.committedOffset} ${each.metadata}`),
     )
-    const who = claim.memberId === null ? 'anybody' : `"${this.#nameOf(claim.memberId)}" in ${this.#epochOf(claim.memberEpoch)}`
+    const who = claim.memberId === null ? 'anybody' : `"${this.#words.nameOf(claim.memberId)}" in ${this.#words.epochOf(claim.memberEpoch)}`
     return `committed for ${who}: ${group?.errorCode}, ${offsets.sort().join('; ')}`
   }
 
@@ -440,7 +417,7 @@ export class GroupActor implements Actor {
     const fetch = () => this.#control.request('OffsetFetch', 9, { groups, requireStable: true })
     const found = offsetOf(await lasting(fetch, (answer) => offsetOf(answer)?.errorCode === 88))
     const codes = `${stored.topics[0]?.partitions[0]?.errorCode}, ${committed ? 'commit' : 'abort'} ${ended.errorCode}`
-    return `in a transaction ${committedOffset} by "${this.#nameOf(memberId)}" ${instanceId ?? ''} in ${this.#epochOf(epoch)}: ${codes}, then ${found?.committedOffset}`
+    return `in a transaction ${committedOffset} by "${this.#words.nameOf(memberId)}" ${instanceId ?? ''} in ${this.#words.epochOf(epoch)}: ${codes}, then ${found?.committedOffset}`
   }
 
   async #deleteOffsets(): Promise<string> {
@@ -452,7 +429,7 @@ export class GroupActor implements Actor {
 
   async #deleteGroup(): Promise<string> {
     const { results } = await this.#control.request('DeleteGroups', 2, { groupsNames: [this.#group] })
-    if (results[0]?.errorCode === 0) this.#firstEpoch = null
+    if (results[0]?.errorCode === 0) this.#words.firstEpoch = null
     return `delete the group: ${results.map(({ errorCode }) => errorCode).join()}`
   }
 
@@ -469,46 +446,23 @@ export class GroupActor implements Actor {
       await this.#control.request('DescribeGroups', 6, { groups: [this.#group] }),
       await this.#control.request('ConsumerGroupDescribe', 1, { groupIds: [this.#group] }),
     ]
-    return `${this.#classicText(classic.groups[0])} | ${this.#consumerText(consumer.groups[0])}`
-  }
-
-  #classicText(group: Responses['DescribeGroups']['groups'][number] | undefined): string {
-    if (group === undefined || group.errorCode !== 0) return `classic ${group?.errorCode}`
-    const members = group.members.map((each) => {
-      const partitions = assignedPartitionsOf(each.memberAssignment) ?? []
-      // What members had before is shown by Kafka until the leader has assigned again.
-      const isShown = group.groupState !== 'CompletingRebalance'
-      const assigned = (isShown ? partitions : []).map(({ topic, partitions: numbers }) => `${topic}:${numbers.join('+')}`).join(' ')
-      return `${this.#nameOf(each.memberId)} ${each.groupInstanceId ?? ''} ${each.clientId} ${each.memberMetadata.length} [${assigned}]`
-    })
-    return `classic ${group.groupState} ${group.protocolType} ${group.protocolData} {${members.sort().join('; ')}}`
-  }
-
-  #consumerText(group: Responses['ConsumerGroupDescribe']['groups'][number] | undefined): string {
-    if (group === undefined || group.errorCode !== 0) return `consumer ${group?.errorCode}`
-    const members = group.members.map((each) => {
-      const { assignment, targetAssignment } = each
-      const has = `[${this.#partitionsOf(assignment.topicPartitions)}] to [${this.#partitionsOf(targetAssignment.topicPartitions)}]`
-      return `${this.#nameOf(each.memberId)} ${each.instanceId ?? ''} type ${each.memberType} epoch ${this.#epochOf(each.memberEpoch)} topics ${each.subscribedTopicNames.length} ${has}`
-    })
-    const { groupState, groupEpoch, assignmentEpoch, assignorName } = group
-    return `consumer ${groupState} epoch ${this.#epochOf(groupEpoch)}/${this.#epochOf(assignmentEpoch)} ${assignorName} {${members.sort().join('; ')}}`
+    return `${this.#words.classicText(classic.groups[0])} | ${this.#words.consumerText(consumer.groups[0])}`
   }
 }
 
-function newSlot(name: string, socket: RawKafka): Slot {
-  return {
-    name,
-    socket,
-    memberId: '',
-    isPending: false,
-    epoch: -1,
-    instanceId: null,
-    protocol: '',
-    isLeader: false,
-    members: [],
-    assigned: [],
-    joins: 0,
-    request: null,
-  }
+/** In a mixed group one speaks the classic protocol, one that of KIP-848, and one now this and now that. */
+function maySpeak(slot: Slot, speaks: Slot['speaks']): boolean {
+  const only = { a: 'classic', b: 'consumer' }[slot.name]
+  if (only !== undefined) return only === speaks
+  // A static member comes back with the other protocol without a word.
+  return slot.speaks === null || slot.speaks === speaks || slot.instanceId !== null
+}
+
+function takeUp(slot: Slot, speaks: 'classic' | 'consumer'): void {
+  if (slot.speaks !== speaks) forget(slot)
+  slot.speaks = speaks
+}
+
+function forget(slot: Slot): void {
+  Object.assign(slot, { memberId: '', isLeader: false, isPending: false, speaks: null, assigned: [], members: [] })
 }
