@@ -23,6 +23,7 @@ export class GroupActor implements Actor {
   readonly #topics: readonly string[]
   readonly #steps: readonly (() => Promise<string>)[]
   readonly #words: GroupWords
+  readonly #isMixed: boolean
   #answers: string[] = []
   #producer = { producerId: -1, producerEpoch: -1 }
 
@@ -30,7 +31,8 @@ export class GroupActor implements Actor {
     this.#control = control
     this.#random = new SeededRandom(seed)
     this.#prefix = prefix
-    this.#words = new GroupWords(prefix)
+    this.#isMixed = flavour === 'mixed'
+    this.#words = new GroupWords(prefix, flavour === 'mixed')
     this.#group = `${this.#prefix}-group`
     this.#topics = [`${this.#prefix}-t0`, `${this.#prefix}-t1`]
     this.#slots = SLOTS.map((name, index) => newSlot(name, sockets[index] as RawKafka))
@@ -154,12 +156,17 @@ export class GroupActor implements Actor {
 
   #join(slot: Slot): string {
     if (slot.request !== null) return `${slot.name} waits`
-    takeUp(slot, 'classic')
-    const version = this.#pick(3, 5, 9)
-    const isStatic = slot.name === 'c' && version >= 5 && this.#random.below(2) === 0
+    // The generation that Kafka tells a static member that was the last of the other protocol is 0.
+    if (slot.speaks === 'consumer' && this.#isAlone(slot)) return `${slot.name} is the last of its protocol`
+    if (this.#isMixed) takeUp(slot, 'classic')
+    // Instead of an empty consumer group there is a new one.
+    if (this.#words.isEmpty) this.#words.firstEpoch = null
+    // In a mixed group classic members are static: the order of ids, which brokers make up, decides what is assigned to the others.
+    const version = this.#isMixed ? this.#pick(5, 9) : this.#pick(3, 5, 9)
+    const isStatic = this.#isMixed || (slot.name === 'c' && version >= 5 && this.#random.below(2) === 0)
     if (isStatic !== (slot.instanceId !== null)) slot.memberId = ''
-    slot.instanceId = isStatic ? 'i' : null
-    if (this.#random.below(8) === 0) slot.memberId = this.#pick('', 'nobody')
+    slot.instanceId = isStatic ? (slot.name === 'c' ? 'i' : 'h') : null
+    if (this.#random.below(8) === 0 && !this.#isMixed) slot.memberId = this.#pick('', 'nobody')
     // In one order: between protocols with as many votes nobody promises anything.
     const names = this.#pick(['range'], ['range'], ['range', 'sticky'], ['sticky'], ['odd'])
     const topics = this.#pick(this.#topics, this.#topics.slice(0, 1))
@@ -231,7 +238,7 @@ export class GroupActor implements Actor {
 
   /** Who leads when a leader leaves several others behind is nobody's business: then all but one leave. */
   async #leave(slot: Slot): Promise<string> {
-    if (slot.isPending) return `${slot.name} has not joined`
+    if (slot.isPending || (this.#isMixed && slot.memberId === '')) return `${slot.name} has not joined`
     // The sync of a member that leaves meanwhile is never answered by Kafka.
     if (this.#slots.some(({ request }) => request === 'sync')) return `${slot.name} waits for who syncs`
     const others = this.#slots.filter((each) => each !== slot && each.memberId !== '' && !each.isPending)
@@ -247,10 +254,14 @@ export class GroupActor implements Actor {
     return `leave: ${codes.join('; ')}`
   }
 
+  #isAlone(slot: Slot): boolean {
+    return !this.#slots.some((each) => each !== slot && each.speaks === slot.speaks && each.memberId !== '')
+  }
+
   /** Nobody promises who of several leads the group when the last member of the consumer protocol has gone: there is one. */
   async #leaveOneClassic(last: Slot): Promise<string> {
     const said: string[] = []
-    if (this.#slots.some((each) => each !== last && each.speaks === 'consumer' && each.memberId !== '')) return ''
+    if (!this.#isMixed || !this.#isAlone(last)) return ''
     for (const each of this.#slots.filter(({ speaks, memberId }) => speaks === 'classic' && memberId !== '').slice(1)) {
       each.isLeader = false
       said.push(`${await this.#leave(each)}, `)
@@ -262,7 +273,7 @@ export class GroupActor implements Actor {
 
   async #enter(slot: Slot): Promise<string> {
     if (slot.request !== null) return `${slot.name} waits`
-    takeUp(slot, 'consumer')
+    if (this.#isMixed) takeUp(slot, 'consumer')
     // Who takes its own place again without having left is refused by Kafka, and answered here: its first answer may have been lost.
     const isNew =
       slot.memberId === '' ||

@@ -14,6 +14,8 @@ export class ClassicMember {
   rebalanceTimeoutMs: number
   protocols: readonly GroupProtocol[]
   assignment: Buffer = NOTHING
+  /** Of the generation before, while the leader has not assigned in this one; not stored. */
+  formerAssignment: Buffer = NOTHING
   joinTicket = NO_TICKET
   syncTicket = NO_TICKET
   deadlineMs = Number.POSITIVE_INFINITY

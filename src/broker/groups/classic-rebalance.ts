@@ -88,7 +88,10 @@ export class ClassicRebalance {
     }
     this.protocol = this.members.electProtocol()
     this.readSubscribed()
-    for (const member of this.members.all()) member.assignment = NOTHING
+    for (const member of this.members.all()) {
+      if (member.assignment.length > 0) member.formerAssignment = member.assignment
+      member.assignment = NOTHING
+    }
     this.transition('CompletingRebalance', `${this.members.size} members joined`)
     this.effects.push({ kind: 'store' })
     this.openSyncBarrier(nowMs)
@@ -151,7 +154,10 @@ export class ClassicRebalance {
   }
 
   completeSync(assignments: ReadonlyMap<string, Buffer>, nowMs: number): void {
-    for (const member of this.members.all()) member.assignment = assignments.get(member.memberId) ?? NOTHING
+    for (const member of this.members.all()) {
+      member.assignment = assignments.get(member.memberId) ?? NOTHING
+      member.formerAssignment = NOTHING
+    }
     this.transition('Stable', 'the leader assigned')
     this.effects.push({ kind: 'store' })
     for (const member of this.members.all()) {

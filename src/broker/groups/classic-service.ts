@@ -57,6 +57,8 @@ export class ClassicService {
       return this.#parkJoin(context, shard, entry, request)
     }
     if (machine.isVacant) {
+      // Who is refused leaves the group as it is.
+      if (request.memberId !== '') throw new MoonMQError('GROUP_MEMBER_UNKNOWN', { group, member: request.memberId })
       shard.replace(entry, new ClassicGroup(group, this.#options))
       return this.#parkJoin(context, shard, entry, request)
     }

@@ -208,8 +208,8 @@ export class GroupOffsets {
       topics.get(topic)?.partitions[partition] === undefined ? new MoonMQError('PARTITION_MISSING', { topic, partition }) : null,
     )
     const shard = await this.#table.writable(group)
-    // As Kafka, which does not look for the group when there is nothing left to delete.
-    if (offsets.length > 0 && missing.every((each) => each !== null)) return missing
+    // As Kafka, which does not look for the group when none of the topics is there.
+    if (offsets.length > 0 && !offsets.some(({ topic }) => topics.has(topic))) return missing
     const entry = shard.groups.get(group)
     if (entry === undefined) throw new MoonMQError('GROUP_MISSING', { group })
     const { machine } = entry

@@ -231,7 +231,7 @@ export class SharePartition {
 
   /**
    * What a member says of its records, all of it or none. Throws INVALID_RECORD_STATE for records that it does not own, INVALID_REQUEST for
-   * what was never given out.
+   * what was never given out while others are.
    */
   acknowledge(member: string, batches: readonly AckBatch[], nowMs: number, rules: ShareRules): void {
     const known = batches.filter(({ last }) => last >= this.#startOffset)
@@ -250,6 +250,7 @@ export class SharePartition {
   }
 
   #checkOwned(member: string, { first, last }: OffsetRange): void {
+    if (this.#spans.length === 0) throw new MoonMQError('INVALID_RECORD_STATE', { offset: first, state: 'given to nobody' })
     if (last >= this.#nextOffset) throw new MoonMQError('INVALID_REQUEST', { reason: `offset ${last} was not given out to anybody` })
     for (let index = this.#indexOf(Math.max(first, this.#startOffset)); index < this.#spans.length; index++) {
       const span = this.#spans[index] as Span

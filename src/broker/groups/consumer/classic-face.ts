@@ -72,16 +72,16 @@ export class ClassicFace {
     if (!isKnown && members.size >= options.maxMembers) throw new MoonMQError('GROUP_LIMIT', { group, limit: options.maxMembers })
     const [first] = protocols
     const subscription = first === undefined ? null : subscriptionOf(first.metadata)
-    if (protocolType !== CONSUMER || subscription === null || !this.#shares(memberId, protocols)) {
+    if (protocolType !== CONSUMER || subscription === null || !this.#shares(protocols)) {
       throw new MoonMQError('INCONSISTENT_GROUP_PROTOCOL', { group })
     }
     return subscription
   }
 
-  /** Some protocol of the list is known to every other member that speaks the classic protocol. */
-  #shares(memberId: string, protocols: MemberJoin['protocols']): boolean {
-    const others = [...this.#core.members.all()].filter((member) => member.classic !== null && member.memberId !== memberId)
-    return protocols.some(({ name }) => others.every(({ classic }) => classic?.protocols.some((each) => each.name === name)))
+  /** Some protocol of the list is known to every member that speaks the classic protocol, the one who joins again too, as in a classic group. */
+  #shares(protocols: MemberJoin['protocols']): boolean {
+    const members = [...this.#core.members.all()].filter((member) => member.classic !== null)
+    return protocols.some(({ name }) => members.every(({ classic }) => classic?.protocols.some((each) => each.name === name)))
   }
 
   #admit(join: MemberJoin): { member: ConsumerMember; isNew: boolean; replaced: ConsumerMember | null } {
@@ -119,7 +119,8 @@ export class ClassicFace {
     if (isOther(sync.protocolType, CONSUMER) || isOther(sync.protocol, protocol?.name ?? '')) {
       throw new MoonMQError('INCONSISTENT_GROUP_PROTOCOL', { group })
     }
-    if (this.#core.epoch > member.epoch && member.state !== 'unrevoked') throw this.#joinAgain(member, nowMs)
+    // Before the others' assignment is made there is nothing that joining again could tell.
+    if (this.#core.assignmentEpoch > member.epoch && member.state !== 'unrevoked') throw this.#joinAgain(member, nowMs)
     member.syncDeadlineMs = NEVER
     this.#heard(member, nowMs)
     const version = protocol === undefined ? 0 : (subscriptionOf(protocol.metadata)?.version ?? 0)
@@ -131,7 +132,7 @@ export class ClassicFace {
     const member = this.#member(memberId, instanceId, generation)
     this.#heard(member, nowMs)
     const isFree = member.state === 'unreleased' && !this.#core.waitsForOthers(member)
-    if (member.epoch < this.#core.epoch || member.state === 'unrevoked' || isFree) return this.#joinAgain(member, nowMs)
+    if (member.epoch < this.#core.assignmentEpoch || member.state === 'unrevoked' || isFree) return this.#joinAgain(member, nowMs)
     return null
   }
 

@@ -37,7 +37,7 @@ export function upgraded(classic: ClassicGroup, deps: ConsumerDeps, options: Con
 function convert(member: ClassicMember, classic: ClassicGroup, image: MetadataImage, taken: Set<string>): ConsumerMember | null {
   const protocol = classic.protocol ?? member.protocols[0]?.name ?? null
   const subscription = subscriptionOf(member.metadata(protocol))
-  const assigned = assignedPartitionsOf(member.assignment)
+  const assigned = assignedPartitionsOf(member.assignment.length > 0 ? member.assignment : member.formerAssignment)
   if (subscription === null || assigned === null) return null
   const converted = new ConsumerMember(member.memberId)
   converted.instanceId = member.instanceId
@@ -49,7 +49,7 @@ function convert(member: ClassicMember, classic: ClassicGroup, image: MetadataIm
   converted.classic = { sessionTimeoutMs: member.sessionTimeoutMs, protocols: member.protocols }
   converted.epoch = classic.generation
   converted.previousEpoch = classic.generation
-  // Before the leader has assigned anew, a cooperative member has what it said it has.
+  // Before the leader has assigned anew, a member has what it had; after a restart, what it said that it has.
   const held = assigned.length > 0 ? assigned : subscription.ownedPartitions
   converted.assigned = holdingOf(held, classic.generation, image, taken)
   return converted
