@@ -1,6 +1,8 @@
+import { setMaxListeners } from 'node:events'
 import { ChaosNet, ChaosProducer, FAULTS, type Fault, type Found, judge, type Sent, type Verdict } from '../../chaos/index.ts'
 import { connect, systemNet } from '../../client/index.ts'
 import type { Acked, Client } from '../../client/types.ts'
+import { SystemClock, sleep } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
 import { SystemRandom } from '../../core/random.ts'
 import { newUuid } from '../../core/uuid.ts'
@@ -26,6 +28,7 @@ const KEYS = 10
 /** Records under way: as many as a program would have. */
 const WINDOW = 20
 const DEFAULT_RATE = 0.05
+const RESTART_PAUSE_MS = 200
 
 /** Produces through faults from a seed, reads all of it back, and says what was acknowledged, lost, doubled, out of order. */
 export async function chaos(context: CliContext, options: ChaosCommandOptions): Promise<number> {
@@ -42,7 +45,7 @@ export async function chaos(context: CliContext, options: ChaosCommandOptions): 
         .replace(/[^A-Za-z0-9]/g, 'x')}`
     if (options.topic === undefined) await client.admin.createTopic(topic, { partitions: plan.partitions })
     const start = new Map((await client.admin.describeTopic(topic)).partitions.map((each) => [each.partition, each.highWatermark]))
-    const { sent, counts } = await produce({ client, net, topic }, plan)
+    const { sent, counts } = await produce({ client, net, topic, signal: context.signal }, plan)
     const found: Found[] = []
     for await (const record of client.reader({ topic, positions: start })) {
       const { partition, offset, headers, value } = record
@@ -90,11 +93,14 @@ function planOf(options: ChaosCommandOptions): Plan {
 }
 
 async function produce(
-  { client, net, topic }: { client: Client; net: ChaosNet; topic: string },
+  { client, net, topic, signal }: { client: Client; net: ChaosNet; topic: string; signal: AbortSignal },
   plan: Plan,
 ): Promise<{ sent: readonly Sent[]; counts: Readonly<Record<Fault, number>> }> {
   await using inner = client.producer({ idempotent: plan.idempotent })
   await using producer = new ChaosProducer({ producer: inner, net }, plan)
+  // Every record under way may wait on it.
+  const stop = AbortSignal.any([signal])
+  setMaxListeners(0, stop)
   const sent: Sent[] = []
   const waiting: Promise<void>[] = []
   for (let n = 0; n < plan.records; n++) {
@@ -102,7 +108,7 @@ async function produce(
     const value = `record ${n} of run ${plan.run}`
     const record = { key: `key-${n % KEYS}`, value, headers: [{ key: 'chaos.id', value: id }] }
     const place = sent.push({ id, value, acked: null }) - 1
-    const told = persistently(() => producer.send(topic, record), plan.retries).then((acked) => {
+    const told = persistently(() => producer.send(topic, record), plan.retries, stop).then((acked) => {
       sent[place] = { id, value, acked }
     })
     // One that fails while others are waited for is heard of when its turn comes.
@@ -116,14 +122,19 @@ async function produce(
 }
 
 /** As a program that tries again what may pass; null when it gives up. */
-async function persistently(send: () => Promise<Acked>, retries: number): Promise<Acked | null> {
+async function persistently(send: () => Promise<Acked>, retries: number, signal: AbortSignal): Promise<Acked | null> {
   for (let attempt = 0; ; attempt++) {
     try {
       return await send()
     } catch (cause) {
       const error = asMoonMQError(cause)
-      if (!error.retriable || error.code === 'CONNECT_FAILED') throw new MoonMQError(error.code, error.details, error, error.message)
-      if (attempt >= retries) return null
+      const isOver = attempt >= retries
+      if (!error.retriable || (isOver && error.code === 'CONNECT_FAILED')) {
+        throw new MoonMQError(error.code, error.details, error, error.message)
+      }
+      if (isOver) return null
+      // A broker that restarts takes a while; what chaos does needs no pause.
+      if (error.code === 'CONNECT_FAILED') await sleep(new SystemClock(), Math.min(5000, RESTART_PAUSE_MS * 2 ** attempt), signal)
     }
   }
 }
