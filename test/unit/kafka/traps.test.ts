@@ -31,7 +31,7 @@ const fetchBody = (topic: string, fetchOffset = 0, more: object = {}) => ({
 
 const describeTrap = (number: number, title: string, body: () => void) => describe(`trap ${number}: ${title}`, body)
 
-describeTrap(1, 'ApiVersions in an unknown version', () => {
+describeTrap(1, 'ApiVersions in an unknown version (O22)', () => {
   it('is answered in the layout of version 0 with error 35 and the whole offer; the connection stays open', async () => {
     const { connect, door } = await testDoor()
     const client = connect()

@@ -198,6 +198,9 @@ test('a new member first gets an id and joins with it', async () => {
   assert.equal(first.value?.error?.code, 'MEMBER_ID_REQUIRED')
   const memberId = first.value?.memberId ?? ''
   assert.match(memberId, /^a-/)
+  // As in Kafka the group is there, without members, while its first one has only been given an id.
+  const pending = await harness.describe()
+  assert.deepEqual([pending.state, pending.error, pending.members], ['Empty', null, []])
   const second = harness.join(connection, { requireKnownMemberId: true, memberId })
   await harness.settle()
   assert.equal(joinedBy(second).memberId, memberId)
