@@ -34,8 +34,8 @@ export interface JournalItem {
 
 export interface JournalOptions {
   readonly folder: string
-  /** Bytes of each of the two areas, where there is room. */
-  readonly areaBytes: number
+  /** Bytes of each of the two areas, where there is room; asked when the file is made. */
+  areaBytes(): number
 }
 
 interface Area {
@@ -71,7 +71,7 @@ export class Journal {
   readonly #deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }
   readonly #options: JournalOptions
   readonly #areas: readonly [Area, Area]
-  #areaBytes: number
+  #areaBytes = 0
   #state: State = 'absent'
   #file: DiskFile | null = null
   #id: Uuid = ZERO_UUID
@@ -96,7 +96,6 @@ export class Journal {
   constructor(deps: { disk: Disk; clock: Clock; log: Logger; random: Random; failpoint: Failpoint }, options: JournalOptions) {
     this.#deps = deps
     this.#options = options
-    this.#areaBytes = options.areaBytes
     const area = (): Area => ({ from: 0, usedBytes: 0, lastSequence: 0, liveFrom: 0, waiting: new Map() })
     this.#areas = [area(), area()]
   }
@@ -129,7 +128,8 @@ export class Journal {
 
   /** Entries may take so much of one frame: a block of each area is kept for the frame that ends it. */
   get maxFrameBytes(): number {
-    return this.#areaBytes - 2 * JOURNAL_BLOCK_BYTES
+    const areaBytes = this.#file === null ? this.#options.areaBytes() : this.#areaBytes
+    return areaBytes - 2 * JOURNAL_BLOCK_BYTES
   }
 
   /** Those whose own files must be synced before the area that is not written now can be used again, or for all of it. */
@@ -217,7 +217,7 @@ export class Journal {
   async #sizeOfAreas(): Promise<number> {
     const { freeBytes } = await this.#deps.disk.space(this.#options.folder)
     const share = Number.isFinite(freeBytes) ? Math.floor(freeBytes * SHARE_OF_FREE) : 0
-    return Math.min(this.#options.areaBytes, Math.max(LEAST_AREA_BYTES, share - (share % JOURNAL_BLOCK_BYTES)))
+    return Math.min(this.#options.areaBytes(), Math.max(LEAST_AREA_BYTES, share - (share % JOURNAL_BLOCK_BYTES)))
   }
 
   /** Whether a frame of these entries has a place now. */

@@ -96,8 +96,11 @@ const DEFAULTS = {
   tailBytesPerLog: 16 * 1024 * 1024,
   poolBytes: 32 * 1024 * 1024,
   checkpointIntervalMs: 60_000,
-  journalAreaBytes: 64 * 1024 * 1024,
 }
+/** An area of the journal has so much for each log, so that files are synced equally seldom however many there are. */
+const AREA_BYTES = { perLog: 256 * 1024, least: 16 * 1024 * 1024, most: 64 * 1024 * 1024 } as const
+/** So long after there are many logs the journal is made: by then a start has opened most of them. */
+const JOURNAL_AFTER_MS = 500
 /** With so many logs open the journal is made before it is wanted for the first time. */
 const JOURNAL_FROM_LOGS = 64
 /** So long after a folder was made the recovery points are saved, with those of all that were made meanwhile. */
@@ -144,6 +147,7 @@ export class LogManager implements Resource {
   onDiskFull: (() => void) | null = null
   #timer: Timer | null = null
   #earlySave: Timer | null = null
+  #journalTimer: Timer | null = null
   readonly #stopObserving: () => void
   #isClosed = false
   /** Every log was opened since the machine was booted, as the lock says, and since a journal was lost. */
@@ -181,7 +185,7 @@ export class LogManager implements Resource {
     this.#offsets = new SavedOffsets({ disk, failpoint }, options.dataFolder, found)
     const journal = new Journal(
       { disk, clock, log, random, failpoint },
-      { folder: options.dataFolder, areaBytes: options.journalAreaBytes ?? DEFAULTS.journalAreaBytes },
+      { folder: options.dataFolder, areaBytes: () => options.journalAreaBytes ?? this.#journalAreaBytes },
     )
     const { kept, lost } = found.replayed
     if (kept !== null) journal.keep(kept)
@@ -323,7 +327,7 @@ export class LogManager implements Resource {
     try {
       const log = await this.#open(request)
       this.#logs.set(name, log)
-      if (this.#logs.size === JOURNAL_FROM_LOGS) this.deps.commit.prepareJournal()
+      if (this.#logs.size === JOURNAL_FROM_LOGS) this.#prepareJournalSoon()
       if (this.#isClosed) {
         await log.close()
         this.#expectOpen()
@@ -440,6 +444,7 @@ export class LogManager implements Resource {
     this.#isClosed = true
     this.#timer?.cancel()
     this.#earlySave?.cancel()
+    this.#journalTimer?.cancel()
     this.#stopObserving()
     await this.#reopener.close()
     await this.#checkpoints.idle()
@@ -636,6 +641,15 @@ export class LogManager implements Resource {
           if (!this.#isClosed) this.#scheduleCheckpoint()
         })
     })
+  }
+
+  get #journalAreaBytes(): number {
+    return Math.min(AREA_BYTES.most, Math.max(AREA_BYTES.least, this.#logs.size * AREA_BYTES.perLog))
+  }
+
+  #prepareJournalSoon(): void {
+    if (this.#journalTimer !== null || this.#isClosed) return
+    this.#journalTimer = this.#deps.clock.setTimer(JOURNAL_AFTER_MS, () => this.deps.commit.prepareJournal())
   }
 
   /** Folders are new: until a checkpoint knows their logs, nothing tells a start that one of them is missing. */
