@@ -28,7 +28,7 @@ export function bytesText(bytes: number): string {
     value /= 1024
     unit++
   }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
+  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`
 }
 
 /** `1 record`, `2 records`. */

@@ -72,7 +72,10 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
     .option('--short', 'the number alone')
     .action((options) => run(showVersion(context, options)))
   try {
-    await program.parseAsync([...argv], { from: 'user' })
+    // With --help behind it a word that is no command would be answered with the help of all.
+    const isCommand = (word: string) => program.commands.some((each) => each.name() === word || each.aliases().includes(word))
+    const [first = ''] = argv
+    await program.parseAsync(first.startsWith('-') || isCommand(first) ? [...argv] : [first], { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
     throw error

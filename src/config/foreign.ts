@@ -1,6 +1,8 @@
 /** Blocks that this version does not have. Starting without them would be less safe or less durable than the file says. */
 const NOT_YET: ReadonlyMap<string, string> = new Map([
   ['server.tls', 'TLS'],
+  ['tls', 'TLS'],
+  ['ssl', 'TLS'],
   ['server.metricsTls', 'TLS'],
   ['server.replication', 'replication'],
   ['server.cluster', 'a cluster of several brokers'],

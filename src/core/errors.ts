@@ -163,7 +163,13 @@ export const ERRORS = {
 
   // Settings, start and stop
   SETTING_INVALID: row(17, 40, 400, FINAL, '{reason}'),
-  DATA_FOLDER_LOCKED: row(7, 56, 503, FINAL, 'the data folder {path} is in use by process {pid}'),
+  DATA_FOLDER_LOCKED: row(
+    7,
+    56,
+    503,
+    FINAL,
+    'the data folder {path} is in use by process {pid}: stop that broker, or give this one a folder of its own (--data)',
+  ),
   DATA_DAMAGED: row(7, 56, 500, FINAL, '{path}: {reason}'),
 
   // Clients

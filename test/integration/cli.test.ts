@@ -116,6 +116,12 @@ test('cli: a group that reads so many records goes on behind them', async () => 
   assert.match((await cli(broker.address, ['consume', 't', '-g', 'g'])).err, /group g has not read/)
 })
 
+test('cli: help of what is no command names it and what was meant', async () => {
+  const shown = await cli('127.0.0.1:1', ['help', 'topci'])
+  assert.equal(shown.code, 2)
+  assert.match(shown.err, /unknown command 'topci'\n\(Did you mean topic\?\)/)
+})
+
 test('cli: help of a command, also a level deeper, and of start', async () => {
   for (const [words, option] of [
     [['start'], '--ready-file'],

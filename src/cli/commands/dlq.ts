@@ -183,7 +183,7 @@ export function purgeLetters(context: CliContext, topic: string, options: PurgeO
       deleted += (await client.admin.deleteRecords(topic, each, before)) - earliest
     }
     if (options.json) printJson(context, { topic, deleted })
-    else context.out(`deleted ${counted(deleted, 'record')} of ${topic}\n`)
+    else context.out(`deleted ${counted(deleted, 'offset')} of ${topic}, those of marks and transactions included\n`)
     return EXIT.done
   })
 }
