@@ -28,7 +28,8 @@ interface Granted {
 
 interface Polled {
   readonly records: readonly Granted[]
-  readonly moved: boolean
+  /** There was nothing in what this member was to read all the while. */
+  readonly isIdle: boolean
 }
 
 /**
@@ -114,9 +115,9 @@ export class GroupConsumer implements Consumer {
     await membership.begin()
     let next = ahead(this.#poll())
     for (;;) {
-      const { records, moved } = await next
+      const { records, isIdle } = await next
       membership.check()
-      if (!moved && this.#options.endWhenIdle === true) return
+      if (isIdle && this.#options.endWhenIdle === true) return
       next = ahead(this.#poll())
       for (const { record, grant } of records) {
         if (!membership.mayBegin(grant, record)) continue
@@ -129,12 +130,15 @@ export class GroupConsumer implements Consumer {
 
   /** One look at every topic; when there is nothing, the last of them waits. */
   async #poll(): Promise<Polled> {
+    const membership = this.#membership
+    const { changes } = membership
+    const isIdle = (moved: boolean) => !moved && membership.isSettled && membership.changes === changes
     const cursors = [...this.#cursors.values()].filter((cursor) => cursor.partitions.length > 0)
     const last = cursors.pop()
     const idleMs = this.#options.idleMs ?? DEFAULT_IDLE_MS
     if (last === undefined) {
       await this.#links.reading.pause(idleMs, this.#options.signal)
-      return { records: [], moved: false }
+      return { records: [], isIdle: isIdle(false) }
     }
     const records: Granted[] = []
     let moved = false
@@ -142,11 +146,11 @@ export class GroupConsumer implements Consumer {
       const round = await cursor.read(cursor === last && !moved ? idleMs : 0)
       moved ||= round.moved
       for (const record of round.records) {
-        const grant = this.#membership.grantOf(record)
+        const grant = membership.grantOf(record)
         if (grant !== undefined) records.push({ record, grant })
       }
     }
-    return { records, moved }
+    return { records, isIdle: isIdle(moved) }
   }
 }
 

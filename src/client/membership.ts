@@ -9,6 +9,8 @@ import type { AssignedPartitions, ClientRecord, ConsumerOptions, GroupChange } f
 export const DEFAULT_REBALANCE_MS = 60_000
 /** Positions in one request. */
 const MAX_POSITIONS = 10_000
+/** How often a commit by hand is tried under a place that was taken anew. */
+const MAX_COMMITS = 5
 
 interface MembershipDeps {
   readonly link: Link
@@ -31,6 +33,9 @@ export class Membership {
   /** The record that the program works on. */
   #current: Grant | null = null
   #epoch = 0
+  #changes = 0
+  /** Calls of `onChange` that have not ended. */
+  #telling = 0
   #wanted = false
   #reconciling: Promise<void> | null = null
   #committing: Promise<void> | null = null
@@ -55,6 +60,16 @@ export class Membership {
 
   get assignment(): readonly AssignedPartitions[] {
     return listed(this.#grants.values())
+  }
+
+  /** How often partitions have come or gone. */
+  get changes(): number {
+    return this.#changes
+  }
+
+  /** It has its place, and nothing is known to be different. */
+  get isSettled(): boolean {
+    return this.#member.isMember && !this.#wanted && this.#reconciling === null
   }
 
   /** Joins. Rejects with what the broker refuses it with. */
@@ -84,7 +99,8 @@ export class Membership {
 
   finished(begun: Grant, record: ClientRecord, isDone: boolean): void {
     this.#current = null
-    const grant = this.#grants.get(begun.key)
+    // While the place is lost it counts for when it is taken again.
+    const grant = this.#grants.get(begun.key) ?? this.#former.get(begun.key)
     if (isDone && grant?.origin === begun.origin) {
       grant.done = Math.max(grant.done, record.offset + 1)
       this.#committing ??= this.#commitDirty()
@@ -95,11 +111,25 @@ export class Membership {
   async commit(record: ClientRecord): Promise<void> {
     const { topic, partition } = record
     const offset = record.offset + 1
-    try {
-      await this.#deps.link.retrying(() => this.#member.store([{ topic, partition, offset }]), this.#signal)
-    } catch (error) {
-      if (isCode(error, 'GROUP_MEMBER_UNKNOWN')) this.#want()
-      throw error
+    const origin = (this.grantOf(record) ?? this.#former.get(keyOf(topic, partition)))?.origin
+    for (let commits = 1; ; commits++) {
+      try {
+        await this.#deps.link.retrying(() => this.#member.store([{ topic, partition, offset }]), this.#signal)
+        break
+      } catch (error) {
+        if (!isCode(error, 'GROUP_MEMBER_UNKNOWN')) throw error
+        this.#want()
+        // The place is not taken anew before `onChange`, which may be what commits, has ended.
+        if (this.#telling > 0 || commits === MAX_COMMITS) throw error
+        await this.#reconciling
+        this.check()
+        const grant = this.grantOf(record)
+        if (grant === undefined || origin === undefined) throw error
+        // Stored by the request whose answer was lost.
+        if (grant.committed >= offset) return
+        // Another member may have gone on here meanwhile.
+        if (grant.origin !== origin) throw error
+      }
     }
     const grant = this.grantOf(record)
     if (grant === undefined) return
@@ -109,6 +139,8 @@ export class Membership {
 
   /** Runs until there is nothing to commit. Never rejects: `check` and `end` tell the failure. */
   async #commitDirty(): Promise<void> {
+    // What is done within one turn travels together; and whoever calls this has noted that it runs before it ends.
+    await Promise.resolve()
     try {
       for (let dirty = this.#dirty(); dirty.length > 0; dirty = this.#dirty()) {
         const offsets = dirty.map(({ topic, partition, done }) => ({ topic, partition, offset: done }))
@@ -147,6 +179,7 @@ export class Membership {
       this.#deps.cursors.get(grant.topic)?.drop(grant.partition)
     }
     this.#grants.clear()
+    this.#changes++
     if (lost.length > 0) await this.#tell('lost', lost)
   }
 
@@ -220,6 +253,7 @@ export class Membership {
       await this.#committing
     }
     await this.#tell('revoked', gone)
+    this.#changes++
     for (const grant of gone) {
       if (this.#grants.get(grant.key) === grant) this.#grants.delete(grant.key)
     }
@@ -237,6 +271,7 @@ export class Membership {
     const found = await this.#deps.link.retrying(() => this.#member.positions(topics), this.#signal)
     const offsets = new Map(found.map(({ topic, offsets: list }) => [topic, list]))
     const grants: Grant[] = []
+    this.#changes++
     for (const { topic, partitions } of gained) {
       for (const partition of partitions) grants.push(this.#begin(topic, partition, offsets.get(topic)?.[partition] ?? -1))
     }
@@ -246,8 +281,9 @@ export class Membership {
   #begin(topic: string, partition: number, committed: number): Grant {
     const key = keyOf(topic, partition)
     const known = this.#grants.get(key) ?? this.#former.get(key) ?? null
-    // Where nobody else has moved on since, what was done here need not be done again.
-    const grant = new Grant(topic, partition, committed, known?.committed === committed ? known : null)
+    // Where nobody has moved on further than this consumer, what was done here need not be done again.
+    const isMine = known !== null && known.committed <= committed && committed <= Math.max(known.committed, known.done)
+    const grant = new Grant(topic, partition, committed, isMine ? known : null)
     this.#former.delete(key)
     this.#grants.set(key, grant)
     const cursor = this.#deps.cursors.get(topic)
@@ -260,7 +296,12 @@ export class Membership {
 
   async #tell(kind: GroupChange['kind'], grants: readonly Grant[]): Promise<void> {
     const { group, onChange } = this.#options
-    await onChange?.({ kind, group, memberId: this.memberId, epoch: this.#epoch, partitions: listed(grants) })
+    this.#telling++
+    try {
+      await onChange?.({ kind, group, memberId: this.memberId, epoch: this.#epoch, partitions: listed(grants) })
+    } finally {
+      this.#telling--
+    }
   }
 
   // ---- the end --------------------------------------------------------------------------------------------------------------

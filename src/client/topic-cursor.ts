@@ -27,6 +27,7 @@ export interface Round {
   readonly moved: boolean
 }
 
+const NOTHING: Round = { records: [], moved: false }
 const EARLIEST: Place = { start: START_EARLIEST, value: 0 }
 
 /** Positions in the partitions of a topic, moved on by READ. */
@@ -71,7 +72,7 @@ export class TopicCursor {
     return place?.start === START_OFFSET ? place.value : undefined
   }
 
-  /** One READ of every partition, tried again while the broker restarts. */
+  /** One READ of every partition, tried again while the broker restarts. Nothing is asked, and nothing comes, when every partition was dropped. */
   async read(waitMs: number): Promise<Round> {
     const { signal } = this.#options
     return this.#link.retrying(() => this.#readOnce(waitMs), signal)
@@ -80,6 +81,8 @@ export class TopicCursor {
   async #readOnce(waitMs: number): Promise<Round> {
     const { topic, isolation, maxRecords, maxBytes, signal } = this.#options
     const asked = new Map(this.#places)
+    // Dropped since, or between two tries, by a consumer that has lost its place in the group.
+    if (asked.size === 0) return NOTHING
     const partitions = [...asked].map(([partition, { start, value }]) => ({ partition, start, value }))
     // A little room in turn for each: the broker fills the answer in the order of the request.
     if (partitions.length > 1) partitions.push(...partitions.splice(0, this.#turn++ % partitions.length))

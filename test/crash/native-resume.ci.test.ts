@@ -65,3 +65,46 @@ test('kill -9 between append and acknowledgement: a producer goes on, nothing tw
   }
   await client.close()
 })
+
+test('kill -9 under consumers of a group: each goes on by itself, and every record comes', async () => {
+  const random = new SeededRandom(seedOr(1))
+  await using broker = await BrokerProcess.start()
+  await using client = await connect({ address: broker.address })
+  await client.admin.createTopic('t', { partitions: PARTITIONS })
+  const producer = client.producer()
+  const stop = new AbortController()
+  const seen = new Set<string>()
+  const reading = Array.from({ length: 2 }, async () => {
+    const consumer = client.consumer({ group: 'g', topics: ['t'], signal: stop.signal })
+    try {
+      for await (const record of consumer) seen.add(String(record.value))
+    } catch (error) {
+      if (!stop.signal.aborted) throw error
+    }
+  })
+  // What ends a consumer before the end is a failure.
+  const failed = Promise.race(reading)
+  let sent = 0
+  const send = async (count: number) => {
+    const records = Array.from({ length: count }, (_, index) => ({ value: `${sent + index}`, partition: index % PARTITIONS }))
+    sent += count
+    await producer.sendMany('t', records)
+  }
+  const all = async () => {
+    while (seen.size < sent && !stop.signal.aborted) await pause(5)
+  }
+  for (let kills = 0; kills < KILLS; kills++) {
+    await send(20)
+    await Promise.race([kills % 2 === 0 ? all() : pause(random.below(100)), failed])
+    await broker.kill()
+    await broker.start()
+  }
+  await send(20)
+  await Promise.race([all(), failed])
+  assert.equal(seen.size, sent)
+  stop.abort()
+  await Promise.all(reading)
+  const { offsets = [] } = (await client.admin.committedOffsets('g', ['t']))[0] ?? {}
+  assert.equal(offsets.length, PARTITIONS)
+  for (const offset of offsets) assert.ok(offset <= sent / PARTITIONS)
+})
