@@ -62,7 +62,10 @@ test('a consumer of a group goes on over restarts of the broker, and gives nothi
   )
   assert.deepEqual(changes.filter((kind) => kind === 'lost').length, 3)
   // The last one was in hand when the loop was left.
-  assert.equal((await at.committed())?.reduce((sum, offset) => sum + offset), 23)
+  assert.equal(
+    (await at.committed())?.reduce((sum, offset) => sum + offset),
+    23,
+  )
 })
 
 test('a consumer that ends when it is idle does not take a restart of the broker for the end', async () => {
