@@ -6,7 +6,12 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import type { CliContext } from '../../src/cli/context.ts'
 import { converse } from '../../src/cli/sql/terminal.ts'
-import type { LineOutcome, Repl } from '../../src/mql/repl.ts'
+import { SystemClock } from '../../src/core/clock.ts'
+import { SystemRandom } from '../../src/core/random.ts'
+import { ClientOperations } from '../../src/mql/client-operations.ts'
+import { Executor } from '../../src/mql/executor.ts'
+import { type Result, textResult } from '../../src/mql/format.ts'
+import { type LineOutcome, Repl } from '../../src/mql/repl.ts'
 import { startTestBroker } from '../../src/testing/index.ts'
 import { cliIn } from '../support/cli.ts'
 
@@ -281,6 +286,67 @@ async function typed(home: string, keys: readonly (readonly [text: string, lines
   await running
   return { lines, shown, err }
 }
+
+test('the terminal: keywords and names are completed, input goes over lines, mistakes are shown, an interrupt gives the statement up', async () => {
+  await using broker = await startTestBroker()
+  await using client = await broker.connect()
+  await client.admin.createTopic('orders')
+  await client.admin.createTopic('other.topic')
+  await client.producer().send('orders', { key: 'k', value: 'v' })
+  const home = await mkdtemp(join(tmpdir(), 'moonmq-sql-'))
+  const clock = new SystemClock()
+  const deps = { client, clock, random: new SystemRandom() }
+  await using executor = new Executor({ connect: async () => new ClientOperations(deps, 'here'), clock }, { session: NOBODY })
+  const { signal } = new AbortController()
+  await executor.open(signal)
+  let told = ''
+  const output = {
+    result: (result: Result) => {
+      told += textResult(result)
+    },
+    failed: (_error: unknown, rendered: string) => {
+      told += rendered
+    },
+  }
+  const repl = new Repl({ executor, output, nowMs: () => clock.monotonicMs() })
+  const stdin = new PassThrough()
+  const screen = new PassThrough()
+  let shown = ''
+  screen.on('data', (bytes: Buffer) => {
+    shown += bytes.toString()
+  })
+  const context = { stdin, env: { HOME: home }, signal, err: () => undefined }
+  const running = converse(context as unknown as CliContext, repl, screen)
+  /** Types, and waits until that is on the screen or was told. */
+  const type = async (keys: string, until: string) => {
+    shown = ''
+    told = ''
+    // A Tab within pasted text completes nothing.
+    for (const key of keys) stdin.write(key)
+    while (!shown.includes(until) && !told.includes(until)) await new Promise((resolve) => setImmediate(resolve))
+  }
+  try {
+    await type('list top\t', 'ics')
+    await type(';\r', 'other.topic')
+    await type('sel\t', 'ect')
+    await type(' key\r', '..> ')
+    await type('from ord\t', 'ers')
+    await type(';\r', 'k\n')
+    await type("drop topic '😀' x;\r", 'column 16')
+    await type('subscribe orders group g timeout 3600;\r', 'subscribe')
+    // It waits for more when the first record is there.
+    while ((await client.admin.listGroups()).length === 0) await new Promise((resolve) => setImmediate(resolve))
+    await type('\u0003', 'mq> ')
+    await type('help quit;\r', 'Leaves the console')
+    stdin.write('quit;\r')
+    await running
+    assert.match(await readFile(join(home, '.moonmq_history'), 'utf8'), /^list topics;\nselect key\nfrom orders;\ndrop topic '😀' x;\n/)
+  } finally {
+    await rm(home, { recursive: true })
+  }
+})
+
+const NOBODY = { host: 'here', port: 1, user: '', password: '' }
 
 test('the terminal: lines that are pasted wait their turn, the history is kept without passwords, interrupts give up', async () => {
   const home = await mkdtemp(join(tmpdir(), 'moonmq-sql-'))
