@@ -95,7 +95,7 @@ export const CLIENT_SUITES: readonly ClientSuite[] = [
     topics: ['test', 'test2', 'test3', 'test4', 'test5', 'test6'],
     // Its transactions expect that what was written first is read first, from topics that make themselves.
     settings: { 'num.partitions': '1' },
-    // A consumer of librdkafka that is closed while its metadata are asked for may never end, on Kafka too.
+    // A consumer of node-rdkafka that is given something while it is being closed never ends, on Kafka too.
     env: { TEST_TIMEOUT: '30000' },
     limitS: 300,
     // All but `Consumer/Producer`, where that happens: who does not end may crash the tests behind.
