@@ -43,6 +43,6 @@ for kafkajs. Left out: what needs TLS, SASL or access rules, a schema registry, 
 What fails on both was written for three brokers, for users that were not set up, or for older versions of Kafka; a test of confluent-kafka-python (test_incremental_alter_configs) expects
 min.insync.replicas among the settings that are no defaults, as Kafka with eligible leader replicas sets it. Tests of confluent-kafka-javascript were not run: its package is built from source.
 
-A consumer of node-rdkafka (3.6.1, flowing mode) never ends when a message or an end of partition comes between `disconnect()` and the end of the wait of its loop, on Kafka too: node-rdkafka drops what came
-without freeing it, and librdkafka waits for it. With `fetch.wait.max.ms` below that wait (1 s) and `enable.partition.eof` it happens always; where both are 1 s, as in its own tests, by chance, here and there.
+A consumer of node-rdkafka (3.6.1, flowing mode) never ends when a message or an end of partition comes between disconnect() and the end of the wait of its loop, on Kafka too: node-rdkafka drops what came
+without freeing it, and librdkafka waits for it. With fetch.wait.max.ms below that wait (1 s) and enable.partition.eof it happens always; where both are 1 s, as in its own tests, by chance, here and there.
 The tests behind the one that hangs do not run.`
