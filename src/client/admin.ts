@@ -1,5 +1,6 @@
 import { isCode, MoonMQError } from '../core/errors.ts'
 import { CONFIG_FIXED, LIST_OFFSETS_TIME, MORE, OFFSETS_FOUND, OFFSETS_LOCAL, VALIDATE_ONLY } from '../wire/opcodes.ts'
+import { checkList, checkName, checkNames, checkObject, checkText, checkWhole, wrong } from './arguments.ts'
 import type { Link } from './link.ts'
 import type {
   Admin,
@@ -29,8 +30,24 @@ export class LinkAdmin implements Admin {
   }
 
   async createTopic(name: string, options: NewTopicOptions = {}): Promise<void> {
+    checkName('topic', name)
+    checkObject('what createTopic() is given', options, 'give an object, such as { partitions: 3 }')
     const { partitions, signal } = options
-    const config = new Map(Object.entries(options.config ?? {}))
+    if (partitions !== undefined) checkWhole('partitions', partitions, 1)
+    const config = settingsOf('config', options.config)
+    try {
+      await this.#create(name, partitions, config, signal)
+    } catch (error) {
+      if (options.ifNotExists !== true || !isCode(error, 'TOPIC_EXISTS')) throw error
+    }
+  }
+
+  async #create(
+    name: string,
+    partitions: number | undefined,
+    config: ReadonlyMap<string, string>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     if (!(await this.#link.connected(signal)).server.extended && config.size === 0 && partitions !== undefined) {
       await this.#link.request('CREATE_TOPIC', { name, partitions }, 'OK', { signal })
       return
@@ -54,6 +71,7 @@ export class LinkAdmin implements Admin {
   }
 
   async describeTopicConfig(name: string, { signal }: RequestControl = {}): Promise<readonly TopicSettingValue[]> {
+    checkName('topic', name)
     const found = await this.#link.retrying(() => this.#link.request('DESCRIBE_CONFIG', { name }, 'CONFIG', { signal }), signal)
     return found.settings.map(({ source, flags, from, ...setting }) => ({
       ...setting,
@@ -64,16 +82,24 @@ export class LinkAdmin implements Admin {
   }
 
   async alterTopicConfig(name: string, change: TopicConfigChange, { signal }: RequestControl = {}): Promise<readonly string[]> {
-    const { set = {}, unset = [], validateOnly = false } = change
-    const request = { name, flags: validateOnly ? VALIDATE_ONLY : 0, set: new Map(Object.entries(set)), unset: [...unset] }
+    checkName('topic', name)
+    checkObject('what alterTopicConfig() is given', change, 'give an object, such as { set: { "retention.ms": "1000" }, unset: [] }')
+    const { unset = [], validateOnly = false } = change
+    const set = settingsOf('set', change.set)
+    checkNames('unset', unset)
+    const request = { name, flags: validateOnly ? VALIDATE_ONLY : 0, set, unset: [...unset] }
     return (await this.#link.request('ALTER_CONFIG', request, 'CONFIG_CHANGED', { signal })).names
   }
 
   async deleteTopic(name: string, { signal }: RequestControl = {}): Promise<void> {
+    checkName('topic', name)
     await this.#link.request('DELETE_TOPIC', { name }, 'OK', { signal })
   }
 
   async listOffsets(topic: string, { timestampMs, signal }: ListOffsetsOptions = {}): Promise<readonly TopicOffsets[]> {
+    checkName('topic', topic)
+    if (timestampMs !== undefined && !Number.isSafeInteger(timestampMs))
+      throw wrong('timestampMs', timestampMs, 'give whole milliseconds, such as Date.now()')
     const asked = timestampMs === undefined ? { topic } : { topic, mode: LIST_OFFSETS_TIME, timestamp: Math.max(0, timestampMs) }
     const found = await this.#link.retrying(() => this.#link.request('LIST_OFFSETS', asked, 'OFFSETS', { signal }), signal)
     const times = new Map(found.forTimes?.map(({ partition, offset, flags }) => [partition, flags & OFFSETS_FOUND ? Number(offset) : null]))
@@ -91,6 +117,9 @@ export class LinkAdmin implements Admin {
   }
 
   async committedOffsets(group: string, topics: readonly string[], { signal }: RequestControl = {}): Promise<readonly CommittedOffsets[]> {
+    checkName('group', group)
+    checkNames('topics', topics)
+    if (topics.length === 0) return []
     const request = { group, topics: [...topics] }
     return (await this.#link.retrying(() => this.#link.request('GET_POSITIONS', request, 'POSITIONS', { signal }), signal)).topics
   }
@@ -110,6 +139,7 @@ export class LinkAdmin implements Admin {
   }
 
   async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {
+    checkName('group', group)
     if ((await this.#link.retrying(() => this.#link.connected(signal), signal)).server.extended) {
       return await this.#link.retrying(() => this.#link.request('GROUP', { group }, 'GROUP_DETAILS', { signal }), signal)
     }
@@ -118,32 +148,63 @@ export class LinkAdmin implements Admin {
   }
 
   async storeOffsets(group: string, offsets: readonly GroupOffset[], control: RequestControl = {}): Promise<void> {
+    checkPlaces(offsets)
+    for (const { offset } of offsets) checkWhole('offset', offset, 0)
     const { members } = await this.describeGroup(group, control).catch(noneIfMissing)
     if (members.length > 0) throw new MoonMQError('GROUP_NOT_EMPTY', { group })
+    if (offsets.length === 0) return
     await this.#link.request('STORE_POSITIONS', { group, offsets: [...offsets] }, 'OK', { signal: control.signal })
   }
 
   async deleteOffsets(group: string, places: readonly Omit<GroupOffset, 'offset'>[], { signal }: RequestControl = {}): Promise<void> {
+    checkName('group', group)
+    checkPlaces(places)
+    if (places.length === 0) return
     await this.#link.request('DELETE_POSITIONS', { group, offsets: [...places] }, 'OK', { signal })
   }
 
   async deleteGroup(group: string, { signal }: RequestControl = {}): Promise<void> {
+    checkName('group', group)
     await this.#link.request('DELETE_GROUP', { group }, 'OK', { signal })
   }
 
   async redrive(topic: string, partition: number, offsets: readonly number[], { signal }: RequestControl = {}): Promise<Redriven> {
+    checkName('topic', topic)
+    checkWhole('partition', partition, 0)
+    checkList('offsets', offsets, 'give a list of offsets')
+    for (const offset of offsets) checkWhole('an offset', offset, 0)
     if (offsets.length === 0) return { redriven: 0, already: 0, missing: 0 }
     return this.#link.retrying(() => this.#link.request('REDRIVE', { topic, partition, offsets }, 'REDRIVEN', { signal }), signal)
   }
 
   async deleteRecords(topic: string, partition: number, offset: number | 'all', { signal }: RequestControl = {}): Promise<number> {
+    checkName('topic', topic)
+    checkWhole('partition', partition, 0)
+    if (offset !== 'all') checkWhole('offset', offset, 0)
     const request = { topic, partition, offset: offset === 'all' ? -1 : offset }
     return (await this.#link.request('DELETE_BEFORE', request, 'DELETED_BEFORE', { signal })).offset
   }
 
   async createPartitions(name: string, total: number, { signal }: RequestControl = {}): Promise<void> {
+    checkName('topic', name)
+    checkWhole('total', total, 1)
     await this.#link.request('CREATE_PARTITIONS', { name, total }, 'OK', { signal })
   }
+}
+
+function checkPlaces(places: readonly Omit<GroupOffset, 'offset'>[]): void {
+  checkList('the partitions', places, 'give a list, such as [{ topic: "orders", partition: 0, offset: 0 }]')
+  for (const { topic, partition } of places) {
+    checkName('topic', topic)
+    checkWhole('partition', partition, 0)
+  }
+}
+
+function settingsOf(argument: string, settings: Readonly<Record<string, string>> = {}): ReadonlyMap<string, string> {
+  checkObject(argument, settings, 'give an object of settings, such as { "retention.ms": "1000" }')
+  for (const [name, value] of Object.entries(settings))
+    checkText(`${argument}["${name}"]`, value, 'give its value as a text, as Kafka does')
+  return new Map(Object.entries(settings))
 }
 
 const SET_ON_TOPIC = 1
@@ -155,6 +216,7 @@ function sourceOf(name: string, source: number, from: string): TopicSettingValue
 }
 
 export async function describe(link: Link, name: string, signal?: AbortSignal): Promise<TopicDescription> {
+  checkName('topic', name)
   const found = await link.retrying(() => link.request('DESCRIBE', { name }, 'DESCRIPTION', { signal }), signal)
   return {
     name: found.name,

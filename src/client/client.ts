@@ -3,6 +3,14 @@ import { MoonMQError } from '../core/errors.ts'
 import { KIB, MIB } from '../core/limits.ts'
 import { hastened } from './abortable.ts'
 import { describe, LinkAdmin } from './admin.ts'
+import {
+  checkConsumerOptions,
+  checkName,
+  checkProducerOptions,
+  checkPushOptions,
+  checkReaderOptions,
+  checkTransactionalOptions,
+} from './arguments.ts'
 import { GroupConsumer } from './consumer.ts'
 import { IdempotentProducer } from './idempotent-producer.ts'
 import { Link } from './link.ts'
@@ -79,6 +87,7 @@ class LinkClient implements Client {
   }
 
   producer(options: ProducerOptions = {}): Producer {
+    checkProducerOptions(options)
     const { clock, random } = this.#deps
     const { idempotent = true, acks } = options
     if (idempotent && acks !== 'none' && this.#link.server?.extended === true) {
@@ -88,6 +97,8 @@ class LinkClient implements Client {
   }
 
   async transactionalProducer(name: string, options: TransactionalProducerOptions = {}): Promise<TransactionalProducer> {
+    checkName('the name of a transactional producer', name)
+    checkTransactionalOptions(options)
     const { clock, random, log } = this.#deps
     const producer = this.#keep(
       (gone) => new NamedProducer({ link: this.#newLink(), clock, random, log }, name, this.#signalled(options), gone),
@@ -102,10 +113,12 @@ class LinkClient implements Client {
   }
 
   reader(options: ReaderOptions): Reader {
+    checkReaderOptions(options)
     return this.#readers(this.#signalled(options), [options.partitions])[0] as Reader
   }
 
   partitionReaders(options: PartitionReadersOptions): readonly Reader[] {
+    checkReaderOptions(options, 0)
     const { partitions } = options
     const maxBytes = Math.max(MIN_SHARE_BYTES, Math.min(MIB, Math.floor(SHARED_BYTES / Math.max(1, partitions.length))))
     return this.#readers(
@@ -139,6 +152,7 @@ class LinkClient implements Client {
   }
 
   consumer(options: ConsumerOptions): Consumer {
+    checkConsumerOptions(options)
     if (this.#link.server?.extended === false) {
       return this.#keep((gone) => new FetchConsumer({ link: this.#newLink() }, this.#signalled(options), gone))
     }
@@ -147,6 +161,7 @@ class LinkClient implements Client {
   }
 
   pushConsumer(options: PushConsumerOptions): PushConsumer {
+    checkPushOptions(options)
     return this.#keep((gone) => new StreamConsumer({ link: this.#newLink(), clock: this.#deps.clock }, this.#signalled(options), gone))
   }
 
@@ -196,7 +211,9 @@ class LinkClient implements Client {
 
 /** Connects and logs in. Rejects with CONNECT_FAILED, ABORTED, REQUEST_TIMED_OUT, or what the broker refuses with. */
 export async function connect(options: ClientOptions): Promise<Client> {
-  const client = new LinkClient(depsOf(options), targetOf(options), options.signal)
+  // What it is given is looked at there.
+  const target = targetOf(options)
+  const client = new LinkClient(depsOf(options), target, options.signal)
   await client.open()
   return client
 }

@@ -3,6 +3,7 @@ import { isCode } from '../core/errors.ts'
 import { MIB } from '../core/limits.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
 import { abortable, hastened } from './abortable.ts'
+import { checkObject } from './arguments.ts'
 import type { Grant } from './grants.ts'
 import type { Link } from './link.ts'
 import { Membership } from './membership.ts'
@@ -46,7 +47,6 @@ export class GroupConsumer implements Consumer {
   #closing: Promise<void> | null = null
 
   constructor(deps: { links: Links; clock: Clock }, options: ConsumerOptions, onClose: () => void) {
-    if (options.topics.length === 0) throw invalid('a consumer needs a topic')
     this.#links = deps.links
     this.#options = options
     this.#onClose = onClose
@@ -85,7 +85,8 @@ export class GroupConsumer implements Consumer {
     }
   }
 
-  commit(record: ClientRecord, { signal }: RequestControl = {}): Promise<void> {
+  async commit(record: ClientRecord, { signal }: RequestControl = {}): Promise<void> {
+    checkObject('record', record, 'give a record that this consumer has read')
     return abortable(this.#membership.commit(record), signal)
   }
 

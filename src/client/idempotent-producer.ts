@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { isCode, MoonMQError } from '../core/errors.ts'
 import type { Random } from '../core/random.ts'
 import { AbortListeners, abortable, hastened } from './abortable.ts'
+import { checkList } from './arguments.ts'
 import type { Identity } from './lane.ts'
 import type { Link } from './link.ts'
 import { type SendPath, sendThrough } from './outgoing.ts'
@@ -61,6 +62,7 @@ export class IdempotentProducer implements Producer, SenderHost {
   }
 
   async sendMany(topic: string, records: readonly RecordToSend[], control?: RequestControl): Promise<readonly Acked[]> {
+    checkList('records', records, 'give a list of records')
     return Promise.all(records.map((record) => this.send(topic, record, control)))
   }
 

@@ -6,6 +6,7 @@ import type { Net, NetAddress } from '../io/net.ts'
 import { NodeNet } from '../io/node-net.ts'
 import { MAX } from '../wire/limits.ts'
 import { OPCODES } from '../wire/opcodes.ts'
+import { checkObject, checkSignal, checkText, checkWhole, wrong } from './arguments.ts'
 import type { ClientOptions } from './types.ts'
 
 /** What every part of a client works with. */
@@ -52,18 +53,31 @@ export function storesRecords(parts: readonly Buffer[]): boolean {
 
 /** Throws INVALID_REQUEST. */
 export function targetOf(options: ClientOptions): Target {
+  checkObject('what connect is given', options, 'give an object, such as { address: "127.0.0.1:9092" }')
+  for (const each of ['name', 'username', 'password'] as const) if (options[each] !== undefined) checkText(each, options[each])
+  if (options.timeoutMs !== undefined) checkWhole('timeoutMs', options.timeoutMs, 1)
+  if (options.signal !== undefined) checkSignal('signal', options.signal)
   const name = options.name ?? 'moonmq-client'
   if (Buffer.byteLength(name) > MAX.clientName) throw invalid(`a client name has at most ${MAX.clientName} bytes`)
   const { address } = options
   const list = Array.isArray(address) ? (address as readonly (string | NetAddress)[]) : [address as string | NetAddress]
-  if (list.length === 0) throw invalid('a client needs an address')
+  if (list.length === 0) throw wrong('address', address, ADDRESS)
   return {
     name,
     username: options.username ?? 'anonymous',
     password: Buffer.from(options.password ?? ''),
-    addresses: list.map((each) => (typeof each === 'string' ? parseAddress(each) : each)),
+    addresses: list.map(addressOf),
     timeoutMs: options.timeoutMs ?? DEFAULT_TIMEOUT_MS,
   }
+}
+
+const ADDRESS = 'give "host:port", { host, port }, or a list of them'
+
+function addressOf(given: string | NetAddress): NetAddress {
+  if (typeof given === 'string') return parseAddress(given)
+  const { host, port } = given ?? {}
+  if (typeof host !== 'string' || host === '' || !Number.isInteger(port) || port < 1 || port > 65535) throw wrong('address', given, ADDRESS)
+  return given
 }
 
 /** `host:port`, `host`, or `[ipv6]:port`. */

@@ -3,6 +3,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { MIB } from '../core/limits.ts'
 import type { SendRecord } from '../wire/records.ts'
 import type { AbortListeners } from './abortable.ts'
+import { checkName } from './arguments.ts'
 import type { Link } from './link.ts'
 import { checkFits, encodeRecord, sizeOfRecord } from './records.ts'
 import type { SendWindow } from './send-window.ts'
@@ -28,7 +29,8 @@ export interface SendPath {
 }
 
 /** The record as it travels, and its size. Throws INVALID_REQUEST, RECORD_TOO_LARGE. */
-export function encodeFor(link: Link, record: RecordToSend): { readonly record: SendRecord; readonly bytes: number } {
+export function encodeFor(link: Link, topic: string, record: RecordToSend): { readonly record: SendRecord; readonly bytes: number } {
+  checkName('topic', topic)
   const encoded = encodeRecord(record)
   const bytes = sizeOfRecord(encoded)
   checkFits(bytes, link.server?.maxFrameBytes ?? MIB)
@@ -39,7 +41,7 @@ export function encodeFor(link: Link, record: RecordToSend): { readonly record: 
 export async function sendThrough(path: SendPath, topic: string, record: RecordToSend, signal: AbortSignal | undefined): Promise<Acked> {
   if (signal?.aborted) throw new MoonMQError('ABORTED')
   const { window, link, listeners, add, withdraw } = path
-  const outgoing: Outgoing = { ...encodeFor(link, record), acked: deferred<Acked>(), isGivenUp: false }
+  const outgoing: Outgoing = { ...encodeFor(link, topic, record), acked: deferred<Acked>(), isGivenUp: false }
   const { acked, bytes } = outgoing
   const start = () => {
     if (!outgoing.isGivenUp) add(topic, outgoing)

@@ -6,6 +6,7 @@ import { MAX_COUNT } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { ACKS_ALL, ACKS_LEADER, ACKS_NONE } from '../wire/opcodes.ts'
 import { AbortListeners, abortable, hastened } from './abortable.ts'
+import { checkList } from './arguments.ts'
 import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
 import { type Outgoing, type SendPath, sendThrough } from './outgoing.ts'
@@ -76,6 +77,7 @@ export class BatchingProducer implements Producer {
   }
 
   async sendMany(topic: string, records: readonly RecordToSend[], control?: RequestControl): Promise<readonly Acked[]> {
+    checkList('records', records, 'give a list of records')
     return Promise.all(records.map((record) => this.send(topic, record, control)))
   }
 

@@ -11,6 +11,7 @@ import { FATE_AGAIN, FATE_REFUSED, ISOLATION_READ_COMMITTED, START_COMMITTED } f
 import { readRecordBytes } from '../wire/records.ts'
 import { abortable, eitherSignal, hastened } from './abortable.ts'
 import { describe } from './admin.ts'
+import { checkText } from './arguments.ts'
 import type { ClientConnection } from './connection.ts'
 import { type Link, passes } from './link.ts'
 import { invalid } from './options.ts'
@@ -68,7 +69,6 @@ export class StreamConsumer implements PushConsumer {
   #closing: Promise<void> | null = null
 
   constructor(deps: { readonly link: Link; readonly clock: Clock }, options: PushConsumerOptions, onClose: () => void) {
-    if (options.topics.length === 0) throw invalid('a consumer needs a topic')
     const { link, clock } = deps
     this.#link = link
     this.#clock = clock
@@ -354,6 +354,7 @@ export class StreamConsumer implements PushConsumer {
   }
 
   async #nack(part: PushPart, offset: number, reason: string, control: RequestControl): Promise<NackResult> {
+    checkText('reason', reason, 'give a text, such as String(error)')
     const { topic, partition } = part
     if (part.isGone) return COMES_AGAIN
     if (!part.fail(offset)) throw invalid(`offset ${offset} of ${topic}-${partition} was answered for already`)

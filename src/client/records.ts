@@ -1,7 +1,7 @@
 import { MoonMQError } from '../core/errors.ts'
 import { ANY_PARTITION } from '../wire/opcodes.ts'
 import type { SendRecord } from '../wire/records.ts'
-import { invalid } from './options.ts'
+import { checkObject, checkText, checkWhole, wrong } from './arguments.ts'
 import type { Bytes, RecordToSend } from './types.ts'
 
 /** What a record and a frame take besides their bytes, at most. */
@@ -10,21 +10,33 @@ export const FRAME_OVERHEAD_BYTES = 512
 
 /** Throws INVALID_REQUEST. */
 export function encodeRecord(record: RecordToSend): SendRecord {
-  const { partition } = record
-  if (partition !== undefined && (!Number.isInteger(partition) || partition < 0))
-    throw invalid(`partition ${partition} is not a number from 0`)
+  checkObject('a record', record, 'give an object, such as { key: "a", value: "b" }')
+  const { partition, headers } = record
+  if (partition !== undefined) checkWhole('partition', partition, 0)
   return {
     partition: partition ?? ANY_PARTITION,
-    key: buffer(record.key ?? null),
-    value: buffer(record.value),
-    headers: (record.headers ?? []).map(({ key, value }) => ({ key, value: buffer(value) })),
+    key: buffer('key', record.key ?? null),
+    value: buffer('value', record.value),
+    headers: headers === undefined ? [] : encodeHeaders(headers),
   }
 }
 
-function buffer(value: Bytes | null): Buffer | null {
+function encodeHeaders(headers: NonNullable<RecordToSend['headers']>): SendRecord['headers'] {
+  if (!Array.isArray(headers)) throw wrong('headers', headers, 'give a list, such as [{ key: "trace", value: "a1" }]')
+  return headers.map((header) => {
+    checkObject('a header', header, 'give an object, such as { key: "trace", value: "a1" }')
+    const { key, value } = header as NonNullable<RecordToSend['headers']>[number]
+    checkText('the key of a header', key)
+    return { key, value: buffer(`the value of header "${key}"`, value) }
+  })
+}
+
+function buffer(name: string, value: Bytes | null): Buffer | null {
   if (value === null) return null
   if (typeof value === 'string') return Buffer.from(value)
-  return Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  if (Buffer.isBuffer(value)) return value
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  throw wrong(name, value, 'give a text, a Buffer or Uint8Array, or null; objects and numbers as text, such as JSON.stringify(value)')
 }
 
 export function sizeOfRecord(record: SendRecord): number {

@@ -1,4 +1,5 @@
 import { MoonMQError } from '../core/errors.ts'
+import { checkObject } from './arguments.ts'
 import type { Acked, Bytes, ClientRecord, RecordHeader, RecordToSend } from './types.ts'
 
 /** How values of a program become bytes of a record, and back. A null is a tombstone or a missing key; `decode` sees it too. */
@@ -105,6 +106,7 @@ export class TopicFormat<K, V> {
 
   /** Rejects with INVALID_RECORD before anything is sent when the record does not have the topic's form. */
   async send(producer: { send(topic: string, record: RecordToSend): Promise<Acked> }, record: TypedRecordToSend<K, V>): Promise<Acked> {
+    checkObject('a record', record, 'give an object with key and value')
     const { key, value, ...rest } = record
     return producer.send(this.topic, { ...rest, key: await this.#key.encode(key), value: await this.#value.encode(value) })
   }

@@ -2,6 +2,7 @@ import { MoonMQError } from '../core/errors.ts'
 import { MAX_FETCH_RECORDS } from '../wire/limits.ts'
 import type { Message } from '../wire/messages.ts'
 import { FETCH_BATCHED, ISOLATION_READ_COMMITTED } from '../wire/opcodes.ts'
+import { checkName, checkNames, wrong } from './arguments.ts'
 import type { ClientConnection } from './connection.ts'
 import type { Link } from './link.ts'
 import type { ClientRecord, GroupAssignment, NackResult, RequestControl, Session, SessionFetchOptions } from './types.ts'
@@ -50,6 +51,9 @@ export class WireSession implements Session {
   }
 
   async join(group: string, topics: readonly string[], control: RequestControl = {}): Promise<GroupAssignment> {
+    checkName('group', group)
+    checkNames('topics', topics)
+    if (topics.length === 0) throw wrong('topics', topics, 'a member needs a topic')
     return this.#request('JOIN_GROUP', { group, memberId: '', topics: [...topics] }, 'GROUP_ASSIGNMENT', control)
   }
 

@@ -7,6 +7,7 @@ import { Serial } from '../core/serial.ts'
 import { MAX, MAX_COUNT } from '../wire/limits.ts'
 import { ACKS_LEADER, SEND_TRANSACTIONAL } from '../wire/opcodes.ts'
 import { hastened } from './abortable.ts'
+import { checkList, checkName, wrong } from './arguments.ts'
 import type { ClientConnection } from './connection.ts'
 import { DEFAULT_DELIVERY_TIMEOUT_MS } from './idempotent-producer.ts'
 import type { Identity } from './lane.ts'
@@ -66,7 +67,6 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   #closing: Promise<void> | null = null
 
   constructor(deps: Deps, name: string, options: TransactionalProducerOptions, onClose: () => void) {
-    if (name === '') throw invalid('a transactional producer needs a name')
     if (Buffer.byteLength(name) > MAX.producerName) throw invalid(`the name of a producer has at most ${MAX.producerName} bytes`)
     this.name = name
     this.#deps = deps
@@ -93,6 +93,8 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
 
   transaction<T>(body: (transaction: Transaction) => Promise<T>, options: { readonly signal?: AbortSignal } = {}): Promise<T> {
     if (this.#closing !== null) return Promise.reject(new MoonMQError('CLOSED', { what: 'the producer' }))
+    if (typeof body !== 'function')
+      return Promise.reject(wrong('the body of a transaction', body, 'give a function that takes the transaction'))
     const signals = [options.signal, this.#options.signal].filter((signal) => signal !== undefined)
     return this.#queue.run(() => this.#run(body, signals.length === 0 ? undefined : AbortSignal.any(signals)))
   }
@@ -227,7 +229,7 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   async sendIn(running: RunningTransaction, topic: string, record: RecordToSend): Promise<Acked> {
     running.check()
     try {
-      const encoded = encodeFor(this.#link, record)
+      const encoded = encodeFor(this.#link, topic, record)
       return await this.#window.run(encoded.bytes, () => {
         running.check()
         const acked = deferred<Acked>()
@@ -243,6 +245,8 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   async commitOffsetsIn(running: RunningTransaction, group: string, offsets: readonly TransactionOffset[]): Promise<void> {
     running.check()
     try {
+      checkName('group', group)
+      checkList('offsets', offsets, 'give a list, such as [{ topic: "orders", partition: 0, offset: 1 }]')
       for (let at = 0; at < offsets.length; at += MAX_COUNT.txnOffsets) {
         const connection = this.#connection
         if (connection === null) throw new MoonMQError('CONNECTION_CLOSED', { reason: 'it was lost in a transaction' })

@@ -145,6 +145,7 @@ export interface ReaderOptions {
   readonly positions?: ReadonlyMap<number, number>
   /** Goes on waiting for new records instead of ending at the high watermark found at the start. Default false. */
   readonly follow?: boolean
+  /** Default `read_uncommitted`, as in Kafka: records of open and aborted transactions are read too. */
   readonly isolation?: IsolationLevel
   /** Largest answer. Default 1 MiB. */
   readonly maxBytes?: number
@@ -164,6 +165,7 @@ export interface ConsumerOptions {
   readonly topics: readonly string[]
   /** Records of one request. Default 500. */
   readonly maxRecords?: number
+  /** Default `read_uncommitted`, as in Kafka: records of open and aborted transactions are read too. */
   readonly isolation?: IsolationLevel
   /** `after`: a record is committed once the loop asks for the next one. `manual`: only `commit` commits. Default `after`. */
   readonly commit?: 'after' | 'manual'
@@ -208,6 +210,7 @@ export interface PushConsumerOptions {
    * consumer that is no member.
    */
   readonly from?: StartPosition | 'committed'
+  /** Default `read_uncommitted`, as in Kafka: records of open and aborted transactions are read too. */
   readonly isolation?: IsolationLevel
   /** Of records that were pushed and not taken by the loop. Default 4 MiB; one record may be larger. */
   readonly maxBytes?: number
@@ -356,7 +359,10 @@ export interface RequestControl {
 }
 
 export interface NewTopicOptions extends RequestControl {
+  /** Default: as many as the broker's `num.partitions` says. */
   readonly partitions?: number
+  /** A topic that is there already is left as it is, whatever its partitions and settings. Default false: TOPIC_EXISTS. */
+  readonly ifNotExists?: boolean
   readonly config?: Readonly<Record<string, string>>
 }
 

@@ -56,7 +56,6 @@ export class FetchConsumer implements Consumer {
   #closing: Promise<void> | null = null
 
   constructor(deps: { link: Link }, options: ConsumerOptions, onClose: () => void) {
-    if (options.topics.length === 0) throw invalid('a consumer needs a topic')
     this.#link = deps.link
     this.#options = options
     this.#onClose = onClose
