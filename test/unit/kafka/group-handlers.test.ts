@@ -362,6 +362,22 @@ test('ConsumerGroupHeartbeat and ConsumerGroupDescribe: what Kafka shows of a gr
   await wire.harness.coordinator.close()
 })
 
+test('OffsetDelete looks for the group when one of the topics is there, whatever the partitions are', async () => {
+  const wire = new Wire(await GroupHarness.open())
+  const remove = (group: string, ...at: (readonly [string, number])[]) =>
+    wire.ask('OffsetDelete', 0, { groupId: group, topics: at.map(([name, partitionIndex]) => ({ name, partitions: [{ partitionIndex }] })) })
+  const codes = ({ errorCode, topics }: Awaited<ReturnType<typeof remove>>) => [
+    errorCode,
+    ...topics.map(({ partitions }) => partitions[0]?.errorCode),
+  ]
+  assert.deepEqual(codes(await remove('nobody', ['none', 0])), [0, 3])
+  assert.deepEqual(codes(await remove('nobody', ['none', 0], ['t', 99])), [69])
+  assert.deepEqual(codes(await remove('nobody', ['t', 99])), [69])
+  assert.equal(await wire.harness.commit(4, { group: 'known' }), null)
+  assert.deepEqual(codes(await remove('known', ['t', 99])), [0, 3])
+  await wire.harness.coordinator.close()
+})
+
 test('OffsetDelete: what a member subscribes to stays, the rest goes for good', async () => {
   const wire = new Wire(await GroupHarness.open())
   wire.harness.metadata.addTopic('u', 1)

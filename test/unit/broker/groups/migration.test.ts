@@ -83,8 +83,9 @@ async function classicGroup(harness: GroupHarness, clients: readonly ClassicClie
   for (const client of clients) await client.synced()
 }
 
-async function open(migrationPolicy: MigrationPolicy = 'bidirectional'): Promise<GroupHarness> {
-  return await GroupHarness.open({ initialRebalanceDelayMs: 5, consumer: { ...DEFAULT_GROUP_OPTIONS.consumer, migrationPolicy } })
+async function open(migrationPolicy: MigrationPolicy = 'bidirectional', settings: Record<string, string> = {}): Promise<GroupHarness> {
+  const consumer = { ...DEFAULT_GROUP_OPTIONS.consumer, migrationPolicy }
+  return await GroupHarness.open({ initialRebalanceDelayMs: 5, consumer }, 1, settings)
 }
 
 const kindOf = async (harness: GroupHarness) =>
@@ -283,4 +284,101 @@ test('a classic member of a consumer group that is silent, does not join again o
     assert.deepEqual([...a.numbers, ...b.numbers].sort(), [0, 1, 2, 3], what)
     await harness.coordinator.close()
   }
+})
+
+test('classic members of a consumer group join again for an assignment that is made, not for one that is only due', async () => {
+  const harness = await open('bidirectional', { 'group.consumer.assignment.interval.ms': '5000' })
+  const x = new ClassicClient(harness, 'x')
+  await classicGroup(harness, [x])
+  const [a, b] = [new FakeConsumer(harness, 'a'), new FakeConsumer(harness, 'b')]
+  await settleBoth([x], [a])
+  const shared = x.owned
+  assert.equal(shared.length, 2)
+
+  const join = x.join()
+  await harness.settle()
+  assert.ok(await b.beat())
+  assert.equal((await harness.describeConsumer()).state, 'Assigning')
+  await x.joined(join)
+  await x.synced()
+  assert.deepEqual(x.owned, shared, 'a sync is answered with what there is')
+  assert.equal(await x.heartbeat(), null)
+
+  const second = x.join()
+  await harness.settle()
+  await harness.clock.advance(5000)
+  assert.ok(await b.beat())
+  assert.equal((await harness.describeConsumer()).state, 'Reconciling')
+  await x.joined(second)
+  await assert.rejects(x.synced(), { code: 'REBALANCE_IN_PROGRESS' })
+  assert.equal(await x.heartbeat(), 'REBALANCE_IN_PROGRESS')
+  await settleBoth([x], [a, b])
+  assert.deepEqual([...x.owned, ...a.numbers, ...b.numbers].sort(), [0, 1, 2, 3])
+  assert.ok(b.numbers.length > 0)
+  await harness.coordinator.close()
+})
+
+test('a classic member that joins a consumer group again has a protocol in common with what it named before', async () => {
+  const harness = await open()
+  const a = new FakeConsumer(harness, 'a')
+  await a.beat()
+  const metadata = subscriptionBytes(['t'])
+  const join = async (memberId: string, ...names: string[]) => {
+    const asked = harness.join(new FakeConnection('x'), { memberId, protocols: names.map((name) => ({ name, metadata })) })
+    await harness.settle()
+    return asked.value
+  }
+  const joined = await join('', 'range', 'sticky')
+  assert.equal(joined?.error, null)
+  const { memberId = '', generation = -1 } = joined ?? {}
+  assert.equal((await join(memberId, 'other'))?.error?.code, 'INCONSISTENT_GROUP_PROTOCOL')
+  assert.equal((await harness.describeConsumer()).members.length, 2, 'it is a member still')
+  assert.notEqual(await harness.heartbeat(memberId, generation), 'GROUP_MEMBER_UNKNOWN')
+  assert.equal((await join(memberId, 'sticky', 'other'))?.error, null)
+  assert.equal((await join(memberId, 'other'))?.error, null, 'now it is known')
+  await harness.coordinator.close()
+})
+
+test('a group that changes over in the middle of a rebalance leaves its members what they had', async () => {
+  for (const rebalances of [1, 2]) {
+    const harness = await open()
+    // They say nothing of what they own, as eager ones do.
+    const eager = { protocols: [{ name: 'cooperative-sticky', metadata: subscriptionBytes(['t']) }] }
+    const [x, y] = [new ClassicClient(harness, 'x', eager), new ClassicClient(harness, 'y', eager)]
+    await classicGroup(harness, [x, y])
+    const had = new Map([x, y].map(({ memberId, owned }) => [memberId, owned]))
+    for (let round = 0; round < rebalances; round++) {
+      const joins = [x.join(), y.join()]
+      await harness.clock.advance(10)
+      for (const join of joins) assert.equal(join.value?.error, null)
+    }
+    assert.equal((await harness.describe()).state, 'CompletingRebalance', 'the leader has not assigned')
+    const a = new FakeConsumer(harness, 'a')
+    assert.ok(await a.beat())
+    assert.deepEqual(a.numbers, [], 'all of it is with others')
+    const { members } = await harness.describeConsumer()
+    for (const { memberId, assigned } of members) {
+      const numbers = assigned.flatMap(({ partitions }) => [...partitions])
+      assert.deepEqual(numbers.sort(), had.get(memberId) ?? [], `${memberId} after ${rebalances}`)
+    }
+    await harness.coordinator.close()
+  }
+})
+
+test('a classic join that is refused leaves an empty consumer group as it is', async () => {
+  const harness = await open()
+  const a = new FakeConsumer(harness, 'a')
+  await a.beat()
+  await harness.commit(3, { memberId: 'a', generation: 1 })
+  await a.leave()
+  for (const memberId of ['nobody', 'a']) {
+    const join = harness.join(new FakeConnection('x'), { memberId, protocols: [{ name: 'range', metadata: subscriptionBytes(['t']) }] })
+    await harness.settle()
+    assert.equal(join.value?.error?.code, 'GROUP_MEMBER_UNKNOWN', memberId)
+    assert.equal(await kindOf(harness), 'consumer')
+  }
+  await harness.crash()
+  assert.equal(await kindOf(harness), 'consumer')
+  assert.equal(await harness.committed(), 3)
+  await harness.coordinator.close()
 })

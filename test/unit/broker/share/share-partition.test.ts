@@ -82,6 +82,17 @@ describe('a share partition', () => {
     ])
   })
 
+  it('refuses what nobody was given as what is in no state to be acknowledged, while nothing else is given out', () => {
+    const machine = partition()
+    assert.throws(() => ack(machine, 'a', 0, 3, 'accept'), { code: 'INVALID_RECORD_STATE' })
+    acquire(machine, 'a', [[0, 4]])
+    assert.throws(() => ack(machine, 'a', 5, 5, 'accept'), { code: 'INVALID_REQUEST' })
+    ack(machine, 'a', 0, 4, 'accept')
+    assert.throws(() => ack(machine, 'a', 5, 5, 'accept'), { code: 'INVALID_RECORD_STATE' }, 'all of it is done')
+    ack(machine, 'a', 2, 3, 'accept')
+    assert.deepEqual(machine.state(), { startOffset: 5, batches: [] }, 'what is behind the start is no error')
+  })
+
   it('refuses what the member does not hold, and then changes nothing', () => {
     const machine = partition()
     acquire(machine, 'a', [[0, 4]])
