@@ -365,7 +365,10 @@ test('ConsumerGroupHeartbeat and ConsumerGroupDescribe: what Kafka shows of a gr
 test('OffsetDelete looks for the group when one of the topics is there, whatever the partitions are', async () => {
   const wire = new Wire(await GroupHarness.open())
   const remove = (group: string, ...at: (readonly [string, number])[]) =>
-    wire.ask('OffsetDelete', 0, { groupId: group, topics: at.map(([name, partitionIndex]) => ({ name, partitions: [{ partitionIndex }] })) })
+    wire.ask('OffsetDelete', 0, {
+      groupId: group,
+      topics: at.map(([name, partitionIndex]) => ({ name, partitions: [{ partitionIndex }] })),
+    })
   const codes = ({ errorCode, topics }: Awaited<ReturnType<typeof remove>>) => [
     errorCode,
     ...topics.map(({ partitions }) => partitions[0]?.errorCode),
