@@ -286,6 +286,9 @@ function addConsume(context: CliContext, program: Command, run: Run): void {
     .option('--from <where>', 'earliest, latest, a time (2026-01-31T12:00:00Z) or an age (10m)')
     .option('--follow', 'wait for new records until interrupted')
     .option('-n, --max <n>', 'end after this many records')
-    .option('--read-committed', 'leave out records of open and aborted transactions')
+    .option(
+      '--read-committed',
+      'leave out records of open and aborted transactions (without it they are shown, as in Kafka; SELECT and FETCH of sql leave them out)',
+    )
     .action((topic: string, options) => run(consume(context, topic, { ...options, nowMs: () => new SystemClock().nowMs() })))
 }

@@ -64,19 +64,24 @@ export const HELP: readonly HelpEntry[] = [
       '       {WHERE condition | FROM bound | TO bound | LIMIT number}',
     says:
       'Reads without a group and commits nothing: records between two bounds, merged by time, that fit the condition. 100 rows unless LIMIT says ' +
-      'otherwise, and bounded in records, bytes and time that it looks at: it says when and where it stopped early.',
+      'otherwise, and bounded in records, bytes and time that it looks at: it says when and where it stopped early. Records of open and aborted ' +
+      'transactions are left out (read committed), which `moonmq consume` and client libraries show unless they are told otherwise.',
     example: "SELECT offset, key, value.item FROM orders WHERE value.pieces > 10 AND header.trace LIKE 'a-%' FROM 1h LIMIT 20;",
   },
   {
     words: ['FETCH', 'FROM', 'GROUP', 'LIMIT'],
     usage: 'FETCH FROM name [GROUP name] [LIMIT number]',
-    says: 'Reads as a group from where it is; what is delivered counts as read. The group is the one with the empty name unless given.',
+    says:
+      'Reads as a group from where it is; what is delivered counts as read. The group is the one with the empty name unless given. ' +
+      'Records of open and aborted transactions are left out.',
     example: 'FETCH FROM orders GROUP billing LIMIT 10;',
   },
   {
     words: ['SUBSCRIBE', 'TIMEOUT', 'GROUP', 'LIMIT'],
     usage: 'SUBSCRIBE [TO] name [GROUP name] [TIMEOUT number] [LIMIT number]',
-    says: 'Collects records as they come, until TIMEOUT seconds (5) pass without one, or LIMIT are there.',
+    says:
+      'Collects records as they come, until TIMEOUT seconds (5) pass without one, or LIMIT are there; Ctrl-C shows what came by then. ' +
+      'Records of open and aborted transactions are left out.',
     example: 'SUBSCRIBE TO orders GROUP billing TIMEOUT 2;',
   },
   {
