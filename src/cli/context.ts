@@ -46,6 +46,8 @@ const EXIT_BY_CODE: Partial<Record<ErrorCode, number>> = {
 const HINTS: Partial<Record<ErrorCode, string>> = {
   CONNECT_FAILED: 'Is the broker running? "moonmq start" starts one; --broker HOST:PORT names another.',
   TOPIC_MISSING: 'Topics are made with: moonmq topic create NAME',
+  GROUP_MISSING: 'The groups that there are: moonmq group list',
+  GROUP_NOT_EMPTY: 'Stop its members first; who they are: moonmq group describe GROUP',
   DATA_DAMAGED: 'With the broker stopped, "moonmq log repair DATA-FOLDER" says what can be saved, and changes nothing without --yes.',
 }
 

@@ -25,12 +25,12 @@ export function parseWhole(text: string, option: string, min = 0, max = Number.M
 }
 
 /** `earliest`, `latest`, a time (`2026-01-31T12:00:00Z`, milliseconds since 1970) or an age (`10m`, `2h`, `7d`). */
-export function parseFrom(text: string, nowMs: number): StartPosition {
+export function parseFrom(text: string, nowMs: number, option = '--from'): StartPosition {
   if (text === 'earliest' || text === 'beginning' || text === 'start') return 'earliest'
   if (text === 'latest' || text === 'end') return 'latest'
   const when = parseWhen(text)
   if (when === null) {
-    throw new UsageError(`--from ${text}: expected earliest, latest, a time such as 2026-01-31T12:00:00Z, or an age such as 10m`)
+    throw new UsageError(`${option} ${text}: expected earliest, latest, a time such as 2026-01-31T12:00:00Z, or an age such as 10m`)
   }
   return { timestampMs: 'ageMs' in when ? nowMs - when.ageMs : when.timestampMs }
 }

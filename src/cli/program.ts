@@ -6,6 +6,7 @@ import { showConfig } from './commands/config.ts'
 import { consume } from './commands/consume.ts'
 import { demo } from './commands/demo.ts'
 import { listLetters, purgeLetters, redriveLetters, showLetters } from './commands/dlq.ts'
+import { deleteGroup, describeGroup, listGroups, resetOffsets } from './commands/group.ts'
 import { importKafka } from './commands/import.ts'
 import { logDump } from './commands/log-dump.ts'
 import { logRepair } from './commands/log-repair.ts'
@@ -39,6 +40,7 @@ export async function runProgram(context: CliContext, argv: readonly string[]): 
   addProduce(context, program, run)
   addConsume(context, program, run)
   addSql(context, program, run)
+  addGroup(context, program, run)
   addDlq(context, program, run)
   base(program.command('validate'), context)
     .description('check a stopped or copied data folder byte by byte')
@@ -139,6 +141,35 @@ function addTopicCommands(context: CliContext, program: Command, run: Run): void
     .argument('<name>')
     .option('--yes', 'do it')
     .action((name: string, options) => run(deleteTopic(context, name, options)))
+}
+
+function addGroup(context: CliContext, program: Command, run: Run): void {
+  const group = base(program.command('group'), context).description('look at groups of consumers, of every kind, and say where they go on')
+  connected(group.command('list'), context)
+    .description('groups with their kind, state, members and topics')
+    .alias('ls')
+    .action((options) => run(listGroups(context, options)))
+  connected(group.command('describe'), context)
+    .description('members, and of each partition what is committed and how far behind the group is')
+    .argument('<group>')
+    .action((name: string, options) => run(describeGroup(context, name, options)))
+  connected(group.command('reset-offsets'), context)
+    .description('say where a group without members would go on, and with --yes make it so')
+    .argument('<group>')
+    .option('-t, --topic <name>', 'of this topic, repeatable (default: all that the group has offsets of)', collect, [])
+    .option('-p, --partition <n>', 'with one --topic: of this partition alone')
+    .option('--to <where>', 'earliest, latest, a time (2026-01-31T12:00:00Z) or an age (10m)')
+    .option('--to-offset <n>', 'this offset, or the nearest that there is')
+    .option('--shift-by <n>', 'so many forward, or back: -10')
+    .option('--dry-run', 'only say it (the default)')
+    .option('--yes', 'do it')
+    .action((name: string, options) => run(resetOffsets(context, name, options)))
+  connected(group.command('delete'), context)
+    .description('delete a group without members, and its offsets')
+    .alias('rm')
+    .argument('<group>')
+    .option('--yes', 'do it')
+    .action((name: string, options) => run(deleteGroup(context, name, options)))
 }
 
 function addDlq(context: CliContext, program: Command, run: Run): void {

@@ -130,8 +130,8 @@ const RUNNERS: { readonly [K in Served]: Runner<Of<K>> } = {
   'list-groups': async ({ operations, signal }) => {
     const groups = await operations.listGroups(signal)
     return table(
-      ['group', 'state', 'members'],
-      groups.map(({ group, state, members }) => [group, state, members]),
+      ['group', 'kind', 'state', 'members'],
+      groups.map(({ group, kind, state, members }): Cell[] => [group, kind, state, members]),
       'no groups',
     )
   },

@@ -22,7 +22,7 @@ export interface ConsumeOptions extends ConnectOptions {
 
 /** Reads a topic: as a group, one partition from an offset, or all partitions merged by timestamp (the default). */
 export function consume(context: CliContext, topic: string, options: ConsumeOptions): Promise<number> {
-  const plan = readPlan(options)
+  const plan = readPlan(topic, options)
   const max = options.max === undefined ? Number.POSITIVE_INFINITY : parseWhole(options.max, '--max', 0)
   return withClient(context, options, async (client) => {
     let count = 0
@@ -51,7 +51,7 @@ interface ReadPlan {
   readonly isolation: IsolationLevel
 }
 
-function readPlan(options: ConsumeOptions): ReadPlan {
+function readPlan(topic: string, options: ConsumeOptions): ReadPlan {
   const chosen = [
     options.group !== undefined && '--group',
     options.partition !== undefined && '--partition',
@@ -61,7 +61,10 @@ function readPlan(options: ConsumeOptions): ReadPlan {
   if (options.offset !== undefined && options.partition === undefined) throw new UsageError('--offset needs --partition')
   if (options.offset !== undefined && options.from !== undefined) throw new UsageError('--offset and --from exclude each other')
   if (options.group !== undefined && options.from !== undefined) {
-    throw new UsageError('a group goes on from its committed offsets; --from is for reading without a group')
+    throw new UsageError(
+      'a group goes on from its committed offsets; --from is for reading without a group. Where it goes on is set with:\n' +
+        `  moonmq group reset-offsets ${options.group} --topic ${topic} --to ${options.from} --yes`,
+    )
   }
   const from =
     options.offset === undefined
