@@ -69,7 +69,7 @@ export class ConnectionLimits {
   readonly #refused: Readonly<Record<Refusal, Counter>>
   readonly #refusedForDescriptors: Counter
   #open = 0
-  /** When the last of the connections that were let in would have come at an even rate (monotonic). */
+  /** When the last of the connections that are served would have come at an even rate (monotonic). */
   #pacedMs = Number.NEGATIVE_INFINITY
 
   constructor(metrics: Metrics, options: ConnectionLimitOptions) {
@@ -109,10 +109,12 @@ export class ConnectionLimits {
     return this.#seat(host, counted)
   }
 
-  /** How long the connection that takes a seat now waits before it is served: as many as may begin in a second begin at once. */
-  delayMs(nowMs: number): number {
-    this.#pacedMs = Math.max(this.#pacedMs, nowMs - 1000) + 1000 / this.#kafka.perSecond()
-    return Math.max(0, Math.ceil(this.#pacedMs - nowMs))
+  /** 0 where one more connection may be served now, which counts it; else how long until one may, at the rate of now. */
+  turnInMs(nowMs: number): number {
+    const nextMs = Math.max(this.#pacedMs, nowMs - 1000) + 1000 / this.#kafka.perSecond()
+    const waitMs = Math.max(0, Math.ceil(nextMs - nowMs))
+    if (waitMs === 0) this.#pacedMs = nextMs
+    return waitMs
   }
 
   #refuse(reason: Refusal): Refusal {

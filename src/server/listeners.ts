@@ -62,8 +62,9 @@ export class Listeners implements Resource {
   readonly #sniffingDeps: SniffingDeps
   readonly #listening: { bound: BoundListener; listener: NetListener }[] = []
   readonly #sniffing = new Set<SharedConnection>()
-  /** Of connections that wait to be begun. */
-  readonly #waiting = new Set<Timer>()
+  /** Connections that have a seat and wait to be served, in their order. */
+  readonly #waiting: Sniffing[] = []
+  #turnTimer: Timer | null = null
   #nextId = 1
 
   private constructor(deps: ListenersDeps, options: ListenersOptions) {
@@ -113,7 +114,8 @@ export class Listeners implements Resource {
 
   /** Takes no more connections and drops those that have not shown a protocol yet. The doors close their own. */
   async close(): Promise<void> {
-    for (const timer of this.#waiting) timer.cancel()
+    this.#turnTimer?.cancel()
+    this.#waiting.length = 0
     for (const shared of [...this.#sniffing]) shared.destroy()
     await Promise.all(this.#listening.map((each) => each.listener.close()))
   }
@@ -144,16 +146,22 @@ export class Listeners implements Resource {
       this.#sniffing.delete(shared)
       this.#closed(reason)
     })
-    const waitMs = this.#limits.delayMs(openedMs)
-    if (waitMs === 0) {
-      sniffing.start()
-      return
+    this.#waiting.push(sniffing)
+    if (this.#turnTimer === null) this.#serveWaiting()
+  }
+
+  /** Asks for each anew: the rate may have changed since it came. */
+  #serveWaiting(): void {
+    this.#turnTimer = null
+    const nowMs = this.#deps.clock.monotonicMs()
+    while (this.#waiting.length > 0) {
+      const waitMs = this.#limits.turnInMs(nowMs)
+      if (waitMs > 0) {
+        this.#turnTimer = this.#deps.clock.setTimer(waitMs, () => this.#serveWaiting())
+        return
+      }
+      this.#waiting.shift()?.start()
     }
-    const timer = this.#deps.clock.setTimer(waitMs, () => {
-      this.#waiting.delete(timer)
-      sniffing.start()
-    })
-    this.#waiting.add(timer)
   }
 
   /** Of a listener for the native protocol alone: that one follows its specification from the first byte on. */

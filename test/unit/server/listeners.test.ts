@@ -268,6 +268,12 @@ describe('limits on connections', () => {
       assert.equal(begun(), due)
     }
     set.set('max.connection.creation.rate', '1')
+    const slow = Array.from({ length: 100 }, () => connect())
+    set.set('max.connection.creation.rate', '1000')
+    await clock.advance(1000)
+    for (const socket of slow) socket.push(KAFKA_HEAD)
+    assert.equal(begun(), 107, 'a rate that is raised counts for those that wait')
+    set.set('max.connection.creation.rate', '1')
     for (let more = 0; more < 3; more++) connect()
     await listeners.close()
     assert.equal(clock.pendingTimers, 0, 'nothing waits on')
