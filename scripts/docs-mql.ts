@@ -60,7 +60,7 @@ LIMIT 20;
 - \`FROM\` is where reading begins and \`TO\` where it ends, which is not shown any more. A time stands for the first record at or after it in each partition; an age such as
   \`10m\` (\`ms\`, \`s\`, \`m\`, \`h\`, \`d\`) is counted back from now; a number is an offset, the same in every partition. Without them it is everything that is there when the statement begins.
 - \`value.a.b[0]\` looks into a value that is JSON; \`value['a b']\` is for names with other characters. \`key\` can be looked into the same way. \`header.NAME\` is the first header of
-  that name, the dots of the name included.
+  that name, the dots of the name included. JSON nested deeper than 1000 is taken for text. A statement names at most 1000 columns.
 - What is not there is null. Nothing equals a value of another type, except that text which is a number, as keys and headers have it, is compared with numbers as one.
 - \`LIKE\`: \`%\` is any text, \`_\` one character, a backslash before them takes their meaning away. \`CONTAINS\` looks for the text as it is.
 - \`COUNT(*)\` counts instead of showing.
@@ -93,6 +93,7 @@ curl -s http://127.0.0.1:9090/mql -H 'Content-Type: application/json' -d '{"stat
   \`columns\`, \`rows\` and \`notes\`, or \`facts\` and \`notes\`, or \`error\` and \`message\`. Cells are as with \`--json\`.
 - The status is 200 when all of it worked, else that of the first failure ([ERRORS](ERRORS.md)); 400 with \`SYNTAX\`, line, column and position when it is no MQL: then nothing ran.
 - A request is a session of its own: \`COMMIT\` and \`NACK\` go with a \`FETCH\` of the same request, a transaction that it leaves open is rolled back, and its membership ends. It cannot CONNECT elsewhere.
+- A statement gives way to everything else that the broker does, also within one record and a long condition; its time counts there too. A single row may have 4 MiB, or twice its record.
 - Bounds: 64 KiB of request, 60 seconds, 8 requests at a time (then status 429); of one statement 10,000 rows, 4 MiB of records, 20 seconds of scan and 30 seconds of collecting; no
   statement begins when the answer has 8 MiB.
 - Statements act as who asks, over a connection within the process that is checked like any other at the native port: nothing can be done here that could not be done there.

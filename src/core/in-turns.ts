@@ -5,6 +5,27 @@ const TURN_MS = 10
 /** Items that are begun together when nothing else is said. */
 const WIDTH = 64
 
+/** Tells work that is done piece by piece when others should get their turn. */
+export class Turn {
+  readonly #clock: Clock
+  #begunMs: number
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#begunMs = clock.monotonicMs()
+  }
+
+  get isOver(): boolean {
+    return this.#clock.monotonicMs() - this.#begunMs >= TURN_MS
+  }
+
+  /** Everybody else first; then the next turn begins. */
+  async pause(): Promise<void> {
+    await new Promise<void>((resolve) => this.#clock.defer(resolve))
+    this.#begunMs = this.#clock.monotonicMs()
+  }
+}
+
 /**
  * Calls `each` for every item, `width` of them at a time, and gives way to other work whenever a turn is over: one request may name a
  * hundred thousand things, and nobody else should wait for all of them. Results are in the order of the items. Rejects with the first

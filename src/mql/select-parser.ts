@@ -5,6 +5,8 @@ import type { TokenStream } from './token-stream.ts'
 
 const MAX_PARTITIONS = 100_000
 const MAX_LIMIT = 100_000
+/** Each takes its part of every row. */
+const MAX_COLUMNS = 1000
 /** Parentheses and NOTs within each other. */
 const MAX_DEPTH = 64
 const NUMBER = /^\d+(\.\d+)?([eE]\d+)?$/
@@ -63,6 +65,7 @@ function selected(tokens: TokenStream): { columns: Column[]; count: boolean } {
       const column = parseColumn(tokens)
       columns.push(tokens.take('AS') === null ? column : { ...column, title: tokens.name('a title') })
     }
+    if (columns.length > MAX_COLUMNS) throw new MqlError(`more than ${MAX_COLUMNS} columns`, tokens.peek(-1).place)
   } while (tokens.takeSymbol(','))
   return { columns, count: false }
 }

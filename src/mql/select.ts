@@ -1,10 +1,12 @@
 import type { ClientRecord } from '../client/types.ts'
 import type { Clock } from '../core/clock.ts'
+import { MoonMQError } from '../core/errors.ts'
+import { Turn } from '../core/in-turns.ts'
 import { MIB } from '../core/limits.ts'
-import type { Bound, Column, Select } from './ast.ts'
+import type { Bound, Column, Condition, Select } from './ast.ts'
 import { type Cell, Moment, type Result } from './format.ts'
 import type { Operations, ScanBound } from './operations.ts'
-import { matches, RecordView } from './where.ts'
+import { matching, RecordView } from './where.ts'
 
 /** What one SELECT may look at. */
 export interface ScanLimits {
@@ -56,6 +58,7 @@ class Scan {
   readonly #rows: Cell[][] = []
   readonly #next = new Map<number, number>()
   readonly #maxRows: number
+  readonly #turn: Turn
   #found = 0
   #records = 0
   #bytes = 0
@@ -67,6 +70,7 @@ class Scan {
     this.#deps = deps
     this.#limits = limits
     this.#statement = statement
+    this.#turn = new Turn(deps.clock)
     this.#maxRows = statement.count ? Number.POSITIVE_INFINITY : Math.min(statement.limit ?? DEFAULT_ROWS, limits.result.maxRows)
   }
 
@@ -77,9 +81,11 @@ class Scan {
     const timer = clock.setTimer(this.#limits.scan.maxMs, () => late.abort(), { keepAlive: true })
     const nowMs = clock.nowMs()
     const request = { topic, partitions, from: boundOf(from, nowMs) ?? 'earliest', to: boundOf(to, nowMs) } as const
+    const over = AbortSignal.any([signal, late.signal])
     try {
-      for await (const record of operations.scan(request, AbortSignal.any([signal, late.signal]))) {
-        if (!this.#look(record)) break
+      for await (const record of operations.scan(request, over)) {
+        if (!(await this.#look(record, over))) break
+        if (this.#turn.isOver) await this.#turn.pause()
         if (late.signal.aborted) this.#stop = 'time'
         if (this.#stop !== null) break
       }
@@ -93,10 +99,10 @@ class Scan {
   }
 
   /** False: there are as many rows as were asked for, and this one would be the next. */
-  #look(record: ClientRecord): boolean {
+  async #look(record: ClientRecord, signal: AbortSignal): Promise<boolean> {
     const { where, columns } = this.#statement
     const view = new RecordView(record)
-    if (where === null || matches(where, view)) {
+    if (where === null || (await this.#fits(where, view, signal))) {
       if (this.#found >= this.#maxRows) {
         this.#hasMore = true
         return false
@@ -117,13 +123,32 @@ class Scan {
     return true
   }
 
+  /** One record and a long condition may take longer than others should wait, and longer than there is time. Throws ABORTED. */
+  async #fits(where: Condition, view: RecordView, signal: AbortSignal): Promise<boolean> {
+    const work = matching(where, view, this.#turn)
+    for (;;) {
+      const step = work.next()
+      if (step.done === true) return step.value
+      await this.#turn.pause()
+      if (signal.aborted) throw new MoonMQError('ABORTED')
+    }
+  }
+
   #keep(row: Cell[], record: ClientRecord): void {
-    this.#rows.push(row)
+    const whole = recordBytes(record)
+    let bytes = 0
     // A column may stand there many times over, and what is in JSON is as large as its record at most.
     for (const cell of row) {
-      if (typeof cell === 'string' || Buffer.isBuffer(cell)) this.#resultBytes += cell.length
-      else this.#resultBytes += typeof cell === 'object' && cell !== null && !(cell instanceof Moment) ? recordBytes(record) : CELL_BYTES
+      if (typeof cell === 'string' || Buffer.isBuffer(cell)) bytes += cell.length
+      else bytes += typeof cell === 'object' && cell !== null && !(cell instanceof Moment) ? whole : CELL_BYTES
     }
+    // A large record is given all the same, but not many times.
+    if (bytes > Math.max(this.#limits.result.maxBytes, 2 * whole)) {
+      const reason = `the row of partition ${record.partition} offset ${record.offset} alone has ${bytes} bytes: name fewer columns`
+      throw new MoonMQError('INVALID_REQUEST', { reason })
+    }
+    this.#rows.push(row)
+    this.#resultBytes += bytes
   }
 
   result(): Result {

@@ -5,7 +5,7 @@ import { MqlError, renderError } from '../../src/mql/errors.ts'
 import { HELP } from '../../src/mql/help.ts'
 import { KEYWORDS, lex } from '../../src/mql/lexer.ts'
 import { parse, SOFT_WORDS } from '../../src/mql/parser.ts'
-import { matches, RecordView } from '../../src/mql/where.ts'
+import { matching, RecordView } from '../../src/mql/where.ts'
 import { fakeRecord } from '../support/fake-operations.ts'
 import { type FuzzTarget, fuzz, pick } from '../support/fuzz.ts'
 
@@ -74,7 +74,7 @@ function check(source: string): void {
     if (statement.kind !== 'select') continue
     for (const record of RECORDS) {
       const view = new RecordView(record)
-      if (statement.where !== null) assert.equal(typeof matches(statement.where, view), 'boolean')
+      if (statement.where !== null) assert.equal(typeof matching(statement.where, view, { isOver: false }).next().value, 'boolean')
       for (const column of statement.columns) view.get(column)
     }
   }

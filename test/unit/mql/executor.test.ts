@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isCode, MoonMQError } from '../../../src/core/errors.ts'
+import { MIB } from '../../../src/core/limits.ts'
 import { VirtualClock } from '../../../src/core/virtual-clock.ts'
 import { Executor } from '../../../src/mql/executor.ts'
 import { jsonLines, type Result, textResult } from '../../../src/mql/format.ts'
@@ -11,10 +12,9 @@ import { FakeOperations, fakeRecord } from '../../support/fake-operations.ts'
 
 const NOW_MS = 1_000_000
 
-async function session(scan: Partial<ScanLimits> = {}) {
+async function session(scan: Partial<ScanLimits> = {}, clock = new VirtualClock(NOW_MS)) {
   const operations = new FakeOperations()
   const asked: ConnectTo[] = []
-  const clock = new VirtualClock(NOW_MS)
   const connect = async (to: ConnectTo) => {
     asked.push(to)
     return operations
@@ -235,4 +235,62 @@ test('CONNECT keeps what is not said, and closes what was open', async () => {
   assert.match(await text('HELP FETCH'), /FETCH FROM name/)
   assert.match(await text('HELP'), /PRODUCE INTO name/)
   assert.match(await text('HELP nonsense'), /no help about NONSENSE/)
+})
+
+/** Time goes on by a millisecond with every look at it. */
+class WornClock extends VirtualClock {
+  deferred = 0
+  #looks = 0
+
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.#looks++
+  }
+
+  override defer(run: () => void): void {
+    this.deferred++
+    const looks = this.#looks
+    this.#looks = 0
+    void this.advance(looks).then(run)
+  }
+}
+
+test('SELECT: others get their turn within a long condition and a hostile pattern, and time ends it in the middle of a record', async () => {
+  const clock = new WornClock(NOW_MS)
+  const { operations, text } = await session({}, clock)
+  operations.records = [fakeRecord(0, 'x'), fakeRecord(1, 'x')]
+  const long = Array.from({ length: 100 }, (_, at) => `value = 'y${at}'`).join(' OR ')
+  assert.match(await text(`SELECT COUNT(*) FROM t WHERE ${long} OR offset = 1`), /^COUNT\s+1\n$/)
+  assert.ok(clock.deferred >= 10, String(clock.deferred))
+  clock.deferred = 0
+  operations.records = [fakeRecord(0, 'a'.repeat(5000))]
+  const hostile = `value LIKE '%${'a'.repeat(100)}b'`
+  assert.match(await text(`SELECT COUNT(*) FROM t WHERE ${hostile}`), /^COUNT\s+0\n$/)
+  assert.ok(clock.deferred >= 10, String(clock.deferred))
+  const short = await session({ maxMs: 50 }, new WornClock(NOW_MS))
+  short.operations.records = [fakeRecord(0, 'x'), fakeRecord(1, 'x')]
+  const told = await short.text(`SELECT COUNT(*) FROM t WHERE offset = 0 OR ${long}`)
+  assert.match(told, /^COUNT\s+1\nstopped early, after looking at 0\.05 seconds, before: partition 0 offset 1\n$/)
+})
+
+test('SELECT: a part that is named very often is read once, a row that is too long is refused, and so are too many columns', async () => {
+  const { operations, run } = await session()
+  const value = 'a'.repeat(MIB)
+  operations.records = [fakeRecord(0, value)]
+  assert.equal((await run('SELECT value AS a, value AS b FROM t')).rows.length, 1)
+  const many = Array.from({ length: 1000 }, (_, at) => `value AS v${at}`)
+  const error = await run(`SELECT ${many.join(', ')} FROM t`).then(
+    () => null,
+    (reason: unknown) => reason,
+  )
+  assert.match(String(error), /partition 0 offset 0 alone has 1048576000 bytes: name fewer columns/)
+  await assert.rejects(run(`SELECT ${many.join(', ')}, key FROM t`), /more than 1000 columns/)
+})
+
+test('SELECT: JSON that is too deep to be written again is text', async () => {
+  const { operations, run } = await session()
+  const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
+  operations.records = [fakeRecord(0, nested(100_000)), fakeRecord(1, nested(1000)), fakeRecord(2, `["${'[\\"'.repeat(2000)}"]`)]
+  const result = await run("SELECT offset FROM t WHERE value[0] IS NOT NULL AND value[0] LIKE '%[%'")
+  assert.deepEqual(result.rows, [[1], [2]])
+  assert.equal(jsonLines(await run('SELECT value[0] FROM t'))[1], JSON.stringify({ 'value[0]': JSON.parse(nested(999)) }))
 })

@@ -165,6 +165,7 @@ test('completion: first words, words of the statement, names of topics and group
 })
 
 test('LIKE: any text, one code point, escapes, and no time lost on hostile patterns', () => {
+  const fits = (text: string, pattern: string) => like(text, pattern, { isOver: false }).next().value
   const yes: [string, string][] = [
     ['', ''],
     ['', '%%'],
@@ -175,15 +176,17 @@ test('LIKE: any text, one code point, escapes, and no time lost on hostile patte
     ['a_b', 'a\\_b'],
     ['a\\b', 'a\\\\b'],
     ['mississippi', '%iss%pi'],
+    ['𝄞𝄞', '%_𝄞'],
   ]
-  for (const [text, pattern] of yes) assert.ok(like(text, pattern), `${text} ${pattern}`)
+  for (const [text, pattern] of yes) assert.equal(fits(text, pattern), true, `${text} ${pattern}`)
   const no: [string, string][] = [
     ['a', ''],
     ['', '_'],
     ['abc', 'a%d'],
     ['50x', '50\\%'],
     ['abcd', '___'],
+    ['𝄞', '%__'],
     ['a'.repeat(5_000), `${'%a'.repeat(50)}b`],
   ]
-  for (const [text, pattern] of no) assert.ok(!like(text, pattern), `${text.slice(0, 20)} ${pattern}`)
+  for (const [text, pattern] of no) assert.equal(fits(text, pattern), false, `${text.slice(0, 20)} ${pattern}`)
 })
