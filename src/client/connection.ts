@@ -33,6 +33,9 @@ interface Pending {
   readonly before: { readonly op: OpName; readonly messages: unknown[] } | null
 }
 
+/** `HTTP`, with which an answer to what is no HTTP begins, taken for the length of a frame. */
+const HTTP_AS_LENGTH = Buffer.from('HTTP').readUInt32BE(0)
+
 /**
  * One connection to a broker. Requests may be sent without waiting for each other; answers find theirs by correlation id. Answers
  * heartbeats by itself. Once closed it stays closed.
@@ -40,6 +43,7 @@ interface Pending {
 export class ClientConnection implements NetHandlers {
   readonly #deps: ClientDeps
   readonly #socket: NetConnection
+  readonly #address: string
   readonly #cutter = new FrameCutter(MAX_REPLY_FRAME_BYTES)
   readonly #pending = new Map<number, Pending>()
   /** Makes the ids of this connection different from those of others. */
@@ -50,10 +54,13 @@ export class ClientConnection implements NetHandlers {
   #next = 1
   #failure: MoonMQError | null = null
   #server: ServerInfo | null = null
+  /** Frames of the login, which leave in one write: who answers the first one by closing is read before a second write could fail. */
+  #together: Buffer[] | null = null
   #refusal: MoonMQError | null = null
 
-  private constructor(deps: ClientDeps, socket: NetConnection) {
+  private constructor(deps: ClientDeps, socket: NetConnection, { host, port }: NetAddress) {
     this.#deps = deps
+    this.#address = `${host}:${port}`
     this.#socket = socket
     this.#salt = deps.random.bytes(CORRELATION_BYTES - 8)
   }
@@ -62,7 +69,7 @@ export class ClientConnection implements NetHandlers {
   static async open(deps: ClientDeps, target: Target, address: NetAddress, signal?: AbortSignal): Promise<ClientConnection> {
     const { timeoutMs } = target
     const socket = await deps.net.connect(address, { timeoutMs, ...(signal === undefined ? {} : { signal }) })
-    const connection = new ClientConnection(deps, socket)
+    const connection = new ClientConnection(deps, socket, address)
     socket.start(connection)
     try {
       await connection.#login(target, signal)
@@ -104,11 +111,15 @@ export class ClientConnection implements NetHandlers {
   /** All three at once: the broker takes them in order, so the login costs one round trip. */
   async #login(target: Target, signal: AbortSignal | undefined): Promise<void> {
     const options: RequestOptions = { timeoutMs: target.timeoutMs, signal }
+    const frames: Buffer[] = []
+    this.#together = frames
     const hello = this.request('HELLO', { version: PROTOCOL_VERSION }, 'WELCOME', options)
     const identity = { name: target.name, version: CLIENT_VERSION, features: FEATURE_EXTENSION }
     const identified = this.request('IDENTIFY_CLIENT', identity, 'IDENTIFY_ACK', options)
     const { username, password } = target
     const auth = this.request('AUTH', { username, password }, 'AUTH_OK', options)
+    this.#together = null
+    this.#socket.send(frames)
     const [, ack] = await Promise.all([hello, identified, auth])
     const extended = ((ack.features ?? 0) & FEATURE_EXTENSION) !== 0
     this.#server = { name: ack.name, version: ack.version, maxFrameBytes: ack.maxFrameBytes ?? MAX_FRAME_BYTES, extended }
@@ -149,7 +160,8 @@ export class ClientConnection implements NetHandlers {
     }
     const answer = deferred<unknown>()
     this.#pending.set(id, { expects, answer, before })
-    this.#socket.send([frame])
+    if (this.#together === null) this.#socket.send([frame])
+    else this.#together.push(frame)
     return this.#bounded(id, answer as Deferred<Message<R>>, timeoutMs, signal)
   }
 
@@ -172,9 +184,16 @@ export class ClientConnection implements NetHandlers {
     this.#cutter.push(bytes)
     try {
       for (let frame = this.#cutter.next(); frame !== null; frame = this.#cutter.next()) this.#received(frame)
-    } catch (error) {
-      this.destroy(asMoonMQError(error))
+    } catch (thrown) {
+      const error = asMoonMQError(thrown)
+      this.destroy(this.#server === null && error.details?.['size'] === HTTP_AS_LENGTH ? this.#speaksHttp(error) : error)
     }
+  }
+
+  #speaksHttp(cause: MoonMQError): MoonMQError {
+    const reason =
+      'it speaks HTTP: that is a port of metrics or a web server, and the broker listens on another, 9092 unless server.port says otherwise'
+    return new MoonMQError('CONNECT_FAILED', { address: this.#address, reason }, cause)
   }
 
   #received(frame: Frame): void {
