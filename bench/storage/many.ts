@@ -16,14 +16,20 @@ export interface Moment {
   readonly syncs: number
 }
 
-/** Every partition gets one small record in the same turn; measured until the last of them is durable. */
+/**
+ * Every partition gets one small record in the same turn; measured from the first append until the last of them is durable. The batches
+ * are there before, as those of a producer are when the log gets them.
+ */
 export async function moment(logs: readonly PartitionLog[], disk: CountingDisk, template: Buffer): Promise<Moment> {
+  const arrived = logs.map((log) => {
+    const batch = Buffer.from(template)
+    return { log, batch, header: readBatchHeader(batch) }
+  })
   const { syncs } = disk
   const startMs = performance.now()
   await Promise.all(
-    logs.map((log) => {
-      const batch = Buffer.from(template)
-      const appended = log.append(batch, readBatchHeader(batch), { leaderEpoch: 0 })
+    arrived.map(({ log, batch, header }) => {
+      const appended = log.append(batch, header, { leaderEpoch: 0 })
       return log.whenDurable(appended.lastOffset + 1)
     }),
   )
