@@ -335,7 +335,7 @@ export class StreamConsumer implements PushConsumer {
     this.#lost()
     const { timeoutMs } = this.#link.optionsOf({ waitMs: ACK_WAIT_MS })
     try {
-      await abortable(withDeadline(this.#clock, timeoutMs, acking.told.promise), signal)
+      await withDeadline(this.#clock, timeoutMs, abortable(acking.told.promise, signal))
     } finally {
       this.#acking = this.#acking.filter((each) => each !== acking)
     }
