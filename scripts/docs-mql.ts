@@ -28,6 +28,7 @@ the statements; else that of the first failure, as for every command (\`moonmq h
 - Keywords are read without regard to case. A word has letters, digits, \`_\`, and after its first character \`.\` and \`-\`; so \`retention.ms\` and \`orders-eu\` are words.
 - A string is in \`'\` or \`"\`, ends on its line, and holds its own quote doubled: \`'it''s'\`. There are no other escapes.
 - A number has digits only. A *name* is a word, a string or a number; a *text* is a word or a string.
+- A day alone is a word, so FROM 2026-11-30 needs no quotes; a time of day does, for its colons.
 - These words are no names unless they are quoted: KEYWORDS.
   Words that later versions brought (\`SELECT\`, \`WHERE\`, \`SET\`, …) are told by where they stand and need no quotes as names.
 - Partitions are counted from 0.

@@ -51,6 +51,12 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   DATA_DAMAGED: 'With the broker stopped, "moonmq log repair DATA-FOLDER" says what can be saved, and changes nothing without --yes.',
 }
 
+/** What to do about it, as a line of its own; nothing where the error says all. */
+export function hintFor(code: ErrorCode): string {
+  const hint = HINTS[code]
+  return hint === undefined ? '' : `${hint}\n`
+}
+
 export function exitCode(code: ErrorCode): number {
   return EXIT_BY_CODE[code] ?? EXIT.failed
 }
@@ -72,9 +78,7 @@ export async function guarded(context: CliContext, run: () => Promise<number>): 
       return EXIT.failed
     }
     const known = asMoonMQError(error)
-    context.err(`moonmq: ${known.message} (${known.code})\n`)
-    const hint = HINTS[known.code]
-    if (hint !== undefined) context.err(`${hint}\n`)
+    context.err(`moonmq: ${known.message} (${known.code})\n${hintFor(known.code)}`)
     return exitCode(known.code)
   }
 }

@@ -76,7 +76,13 @@ function nextToken(cursor: Cursor): Token {
   }
   const symbol = cursor.take(SYMBOL)
   if (symbol !== null) return token('symbol', symbol, symbol)
-  throw new MqlError(`${shownPoint(quote)} means nothing here`, place, true)
+  throw new MqlError(`${shownPoint(quote)} means nothing here${REMEDIES[quote] ?? ''}`, place, true)
+}
+
+/** What other consoles do with it. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  '\\': ': QUIT; leaves the console, HELP; shows what there is',
+  '?': ': HELP; shows what there is',
 }
 
 function shownPoint(point: string): string {

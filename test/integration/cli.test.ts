@@ -150,6 +150,7 @@ test('cli: what is not there has an exit code and a next step', async () => {
   const many = await cli(broker.address, ['produce', 'nope', 'a', 'b', 'c'])
   assert.equal(many.err.match(/does not exist/g)?.length, 1, 'what is told three times is said once')
   assert.match(many.err, /3 records of 3 not written, 0 written/)
+  assert.match(many.err, /moonmq topic create NAME/)
   await cli(broker.address, ['topic', 'create', 't'])
   assert.equal((await cli(broker.address, ['consume', 't', '-p', '7'])).code, 3)
   assert.equal((await cli(broker.address, ['validate', '/nonexistent-folder'])).code, 3)

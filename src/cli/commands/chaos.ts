@@ -29,6 +29,7 @@ const KEYS = 10
 const WINDOW = 20
 const DEFAULT_RATE = 0.05
 const RESTART_PAUSE_MS = 200
+const TELL_EVERY_MS = 5000
 
 /** Produces through faults from a seed, reads all of it back, and says what was acknowledged, lost, doubled, out of order. */
 export async function chaos(context: CliContext, options: ChaosCommandOptions): Promise<number> {
@@ -45,7 +46,7 @@ export async function chaos(context: CliContext, options: ChaosCommandOptions): 
         .replace(/[^A-Za-z0-9]/g, 'x')}`
     if (options.topic === undefined) await client.admin.createTopic(topic, { partitions: plan.partitions })
     const start = new Map((await client.admin.describeTopic(topic)).partitions.map((each) => [each.partition, each.highWatermark]))
-    const { sent, counts } = await produce({ client, net, topic, signal: context.signal }, plan)
+    const { sent, counts } = await produce({ client, net, topic, signal: context.signal, tell: (text) => context.err(text) }, plan)
     const found: Found[] = []
     for await (const record of client.reader({ topic, positions: start })) {
       const { partition, offset, headers, value } = record
@@ -92,8 +93,17 @@ function planOf(options: ChaosCommandOptions): Plan {
   }
 }
 
+interface Run {
+  readonly client: Client
+  readonly net: ChaosNet
+  readonly topic: string
+  readonly signal: AbortSignal
+  /** Progress, on stderr: broken connections make a run long. */
+  tell(text: string): void
+}
+
 async function produce(
-  { client, net, topic, signal }: { client: Client; net: ChaosNet; topic: string; signal: AbortSignal },
+  { client, net, topic, signal, tell }: Run,
   plan: Plan,
 ): Promise<{ sent: readonly Sent[]; counts: Readonly<Record<Fault, number>> }> {
   await using inner = client.producer({ idempotent: plan.idempotent })
@@ -103,6 +113,8 @@ async function produce(
   setMaxListeners(0, stop)
   const sent: Sent[] = []
   const waiting: Promise<void>[] = []
+  const clock = new SystemClock()
+  let toldMs = clock.monotonicMs()
   for (let n = 0; n < plan.records; n++) {
     const id = `${plan.run}-${n}`
     const value = `record ${n} of run ${plan.run}`
@@ -115,6 +127,10 @@ async function produce(
     told.catch(() => {})
     waiting.push(told)
     if (waiting.length >= WINDOW) await Promise.all(waiting.splice(0))
+    if (clock.monotonicMs() - toldMs >= TELL_EVERY_MS) {
+      toldMs = clock.monotonicMs()
+      tell(`sent ${n + 1} of ${plan.records} records, ${producer.counts.disconnect} broken connections\n`)
+    }
   }
   await producer.flush()
   await Promise.all(waiting)

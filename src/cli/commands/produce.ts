@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Acked, ProduceAcks, Producer, RecordToSend } from '../../client/types.ts'
 import { asMoonMQError } from '../../core/errors.ts'
 import { type ConnectOptions, withClient } from '../connect.ts'
-import { type CliContext, EXIT, exitCode, UsageError } from '../context.ts'
+import { type CliContext, EXIT, exitCode, hintFor, UsageError } from '../context.ts'
 import { counted, printJson } from '../output.ts'
 import { parseWhole } from '../parse.ts'
 import { type LineFormat, parseLine } from '../records-in.ts'
@@ -127,6 +127,6 @@ class Run {
     const refusal = `not written: ${message} (${code})`
     if (refusal === this.#lastRefusal) return
     this.#lastRefusal = refusal
-    this.#context.err(`moonmq: ${refusal}\n`)
+    this.#context.err(`moonmq: ${refusal}\n${hintFor(code)}`)
   }
 }

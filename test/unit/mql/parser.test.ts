@@ -243,6 +243,8 @@ test('an open string and a strange character are lexical mistakes at their own p
   assert.deepEqual([inside.place, inside.isLexical], [{ line: 1, column: 22, position: 22 }, true])
   assert.match(inside.message, /the string is not closed/)
   assert.match(refused('LIST \u0007;').message, /the character U\+0007 means nothing here/)
+  assert.match(refused('\\q').message, /means nothing here: QUIT; leaves the console/)
+  assert.match(refused('?').message, /"\?" means nothing here: HELP; shows/)
   assert.match(refused('LIST 𝄞;').message, /"𝄞" means nothing here/)
 })
 
