@@ -16,6 +16,8 @@ import type { AskGroup, FoundGroup, GroupTable } from './group-table.ts'
 /** What the members of a group may bring along, subscriptions and assignments each: it must fit one record. */
 const MAX_GROUP_BYTES = 8 * MIB
 const MAX_PROTOCOLS = 64
+/** Members that leave before others get their turn. */
+const LEAVES_PER_TURN = 1000
 
 /** The requests of classic members: what is refused before a machine is asked, and what is answered when. */
 export class ClassicService {
@@ -158,7 +160,19 @@ export class ClassicService {
     if (refusal !== null) throw refusal
   }
 
+  /** Of very many members so many leave together, with others' requests in between. */
   async leave(_context: RequestContext, request: LeaveGroup): Promise<readonly (MoonMQError | null)[]> {
+    const { members } = request
+    if (members.length <= LEAVES_PER_TURN) return await this.#leave(request)
+    const outcomes: (MoonMQError | null)[] = []
+    for (let from = 0; from < members.length; from += LEAVES_PER_TURN) {
+      for (const outcome of await this.#leave({ ...request, members: members.slice(from, from + LEAVES_PER_TURN) })) outcomes.push(outcome)
+      await new Promise<void>((resolve) => this.#clock.defer(resolve))
+    }
+    return outcomes
+  }
+
+  async #leave(request: LeaveGroup): Promise<readonly (MoonMQError | null)[]> {
     const shard = this.#table.ready(request.group)
     const entry = shard.groups.get(request.group)
     if (entry === undefined) {

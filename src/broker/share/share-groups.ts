@@ -1,4 +1,6 @@
+import type { Clock } from '../../core/clock.ts'
 import { asMoonMQError, MoonMQError } from '../../core/errors.ts'
+import { inTurns } from '../../core/in-turns.ts'
 import { type Uuid, ZERO_UUID } from '../../core/uuid.ts'
 import type { Metadata } from '../../metadata/types.ts'
 import type { RequestContext } from '../context.ts'
@@ -26,6 +28,7 @@ import type { ShareSettings } from './share-settings.ts'
 import type { ShareAssignment } from './simple-assignor.ts'
 
 export interface ShareGroupDeps {
+  readonly clock: Clock
   readonly table: GroupTable
   readonly metadata: Metadata
   readonly partitions: Partitions
@@ -121,7 +124,7 @@ export class ShareGroups implements SharePort {
   }
 
   async describe(_context: RequestContext, groups: readonly string[]): Promise<readonly ShareGroupDescription[]> {
-    return groups.map((group) => {
+    return await inTurns(this.#deps.clock, groups, (group) => {
       try {
         return this.#describe(group, this.#machine(group))
       } catch (error) {

@@ -36,9 +36,12 @@ export const electLeaders = api<ElectLeadersRequest, ElectLeadersResponse>({
     return {
       throttleTimeMs: 0,
       errorCode: 0,
-      replicaElectionResults: await inTurns(call.clock, request.topicPartitions ?? [], ({ topic, partitions }) => ({
+      replicaElectionResults: await inTurns(call.clock, request.topicPartitions ?? [], async ({ topic, partitions }) => ({
         topic,
-        partitionResult: partitions.map((partition) => ({ partitionId: partition, ...elected(call, topic, partition) })),
+        partitionResult: await inTurns(call.clock, partitions, (partition) => ({
+          partitionId: partition,
+          ...elected(call, topic, partition),
+        })),
       })),
     }
   },

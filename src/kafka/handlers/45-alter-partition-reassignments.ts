@@ -18,9 +18,9 @@ export const alterPartitionReassignments = api<AlterPartitionReassignmentsReques
   async handle(call, request) {
     const { timeoutMs, allowReplicationFactorChange } = request
     if (timeoutMs <= 0) throw new MoonMQError('REQUEST_TIMED_OUT', { timeoutMs })
-    const responses = await inTurns(call.clock, request.topics, ({ name, partitions }) => ({
+    const responses = await inTurns(call.clock, request.topics, async ({ name, partitions }) => ({
       name,
-      partitions: partitions.map(({ partitionIndex, replicas }) => ({
+      partitions: await inTurns(call.clock, partitions, ({ partitionIndex, replicas }) => ({
         partitionIndex,
         ...outcomeOf(call, name, partitionIndex, replicas),
       })),

@@ -49,6 +49,34 @@ describe('kafka requests and answers that name very much', () => {
     assert.ok(turns >= LEAST_TURNS, `${turns} turns`)
   })
 
+  it('are served in turns where one thing has very many parts, and where each is refused', async () => {
+    const door = await testDoor()
+    await door.broker.loadGroups()
+    await createTopic(door.broker, 't', 1)
+    const client = door.connect()
+    await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+    const numbers = Array.from({ length: NAMES }, (_, index) => index)
+    const requests = [
+      requestFrame('LeaveGroup', 5, { groupId: 'g', members: numbers.map((at) => ({ memberId: `m${at}` })) }),
+      requestFrame('ShareGroupDescribe', 1, { groupIds: numbers.map((at) => `g${at}`) }),
+      requestFrame('ElectLeaders', 2, { electionType: 0, topicPartitions: [{ topic: 't', partitions: numbers }], timeoutMs: 1000 }),
+      requestFrame('AlterPartitionReassignments', 0, {
+        timeoutMs: 1000,
+        topics: [{ name: 't', partitions: numbers.map((partitionIndex) => ({ partitionIndex, replicas: [1] })) }],
+      }),
+    ]
+    let nowMs = door.clock.monotonicMs()
+    // Each look takes a while, so that work in turns ends one after every other look.
+    door.clock.monotonicMs = () => {
+      nowMs += 5
+      return nowMs
+    }
+    for (const frame of requests) {
+      const { turns } = await turnsOf(door, client, frame)
+      assert.ok(turns >= LEAST_TURNS + 5, `${turns} turns`)
+    }
+  })
+
   it('wait for each other, and what cannot be read closes the connection', async () => {
     const door = await testDoor()
     const client = door.connect()
