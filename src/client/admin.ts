@@ -117,7 +117,7 @@ export class LinkAdmin implements Admin {
   }
 
   async committedOffsets(group: string, topics: readonly string[], { signal }: RequestControl = {}): Promise<readonly CommittedOffsets[]> {
-    checkName('group', group)
+    checkText('group', group, 'give the name of the group as a text')
     checkNames('topics', topics)
     if (topics.length === 0) return []
     const request = { group, topics: [...topics] }
@@ -139,7 +139,7 @@ export class LinkAdmin implements Admin {
   }
 
   async describeGroup(group: string, { signal }: RequestControl = {}): Promise<GroupDescription> {
-    checkName('group', group)
+    checkText('group', group, 'give the name of the group as a text')
     if ((await this.#link.retrying(() => this.#link.connected(signal), signal)).server.extended) {
       return await this.#link.retrying(() => this.#link.request('GROUP', { group }, 'GROUP_DETAILS', { signal }), signal)
     }
@@ -157,14 +157,14 @@ export class LinkAdmin implements Admin {
   }
 
   async deleteOffsets(group: string, places: readonly Omit<GroupOffset, 'offset'>[], { signal }: RequestControl = {}): Promise<void> {
-    checkName('group', group)
+    checkText('group', group, 'give the name of the group as a text')
     checkPlaces(places)
     if (places.length === 0) return
     await this.#link.request('DELETE_POSITIONS', { group, offsets: [...places] }, 'OK', { signal })
   }
 
   async deleteGroup(group: string, { signal }: RequestControl = {}): Promise<void> {
-    checkName('group', group)
+    checkText('group', group, 'give the name of the group as a text')
     await this.#link.request('DELETE_GROUP', { group }, 'OK', { signal })
   }
 

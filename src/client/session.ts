@@ -51,7 +51,7 @@ export class WireSession implements Session {
   }
 
   async join(group: string, topics: readonly string[], control: RequestControl = {}): Promise<GroupAssignment> {
-    checkName('group', group)
+    checkText('group', group, 'give the name of the group as a text')
     checkNames('topics', topics)
     if (topics.length === 0) throw wrong('topics', topics, 'a member needs a topic')
     return this.#request('JOIN_GROUP', { group, memberId: '', topics: [...topics] }, 'GROUP_ASSIGNMENT', control)

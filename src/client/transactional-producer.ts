@@ -245,7 +245,7 @@ export class NamedProducer implements TransactionalProducer, SenderHost {
   async commitOffsetsIn(running: RunningTransaction, group: string, offsets: readonly TransactionOffset[]): Promise<void> {
     running.check()
     try {
-      checkName('group', group)
+      checkText('group', group, 'give the name of the group as a text')
       checkList('offsets', offsets, 'give a list, such as [{ topic: "orders", partition: 0, offset: 1 }]')
       for (let at = 0; at < offsets.length; at += MAX_COUNT.txnOffsets) {
         const connection = this.#connection

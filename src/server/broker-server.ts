@@ -10,6 +10,7 @@ import type { Logger, LogLevels } from '../core/logger.ts'
 import type { Offload } from '../core/offload.ts'
 import type { Resource } from '../core/types.ts'
 import { HttpDoor } from '../http/app.ts'
+import type { Statements } from '../http/statements.ts'
 import type { Door } from '../io/door.ts'
 import type { NetConnection } from '../io/net.ts'
 import { DEFAULT_KAFKA_DOOR, KafkaDoor } from '../kafka/listener.ts'
@@ -25,7 +26,7 @@ import { Data } from './data.ts'
 import { type BoundListener, FIRST_BYTES_MS, Listeners } from './listeners.ts'
 import type { Machine } from './machine.ts'
 import { openBroker } from './open-broker.ts'
-import { ServerStatements } from './statements.ts'
+import type { ServerStatementsDeps } from './statements.ts'
 import { Status } from './status.ts'
 import { VERSION } from './version.ts'
 
@@ -256,7 +257,7 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
     },
   )
   undo.push(() => listeners.close())
-  const statements = new ServerStatements({
+  const statements = lateStatements({
     accept: (connection, principal) => listeners.acceptInside(connection, principal),
     clock,
     random,
@@ -273,7 +274,18 @@ async function compose(deps: ServerDeps, settings: Settings, data: Data, codecs:
   return { log, background, firstTaskMs, data, broker, status, doors: [kafkaDoor, nativeDoor], listeners, http, offload }
 }
 
-function openHttp(deps: ServerDeps, settings: Settings, status: Status, statements: ServerStatements): Promise<HttpDoor | null> {
+/** The language and the client are loaded with the first statement: a start does without them. */
+function lateStatements(deps: ServerStatementsDeps): Statements {
+  let loaded: Promise<Statements> | null = null
+  return {
+    run: async (principal, request, signal) => {
+      loaded ??= import('./statements.ts').then(({ ServerStatements }) => new ServerStatements(deps))
+      return (await loaded).run(principal, request, signal)
+    },
+  }
+}
+
+function openHttp(deps: ServerDeps, settings: Settings, status: Status, statements: Statements): Promise<HttpDoor | null> {
   const { host, port } = settings.http
   if (port === null) return Promise.resolve(null)
   const sources = { metrics: deps.scrape, checks: () => status.checks(), stats: () => status.stats() }
