@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import { MoonMQError } from './errors.ts'
 
 /** How long work over many items goes on before others get their turn. */
 const TURN_MS = 10
@@ -49,11 +50,12 @@ export async function inTurns<T, R>(
   return results
 }
 
-/** Runs work that pauses by itself, and gives way to other work at every pause. Rejects with what it throws. */
-export async function inSteps<T>(clock: Clock, work: Generator<undefined, T, undefined>): Promise<T> {
+/** Runs work that pauses by itself, and gives way to other work at every pause. Rejects with what it throws, and with ABORTED once `isGone` says so. */
+export async function inSteps<T>(clock: Clock, work: Generator<undefined, T, undefined>, isGone: () => boolean = () => false): Promise<T> {
   for (;;) {
     const step = work.next()
     if (step.done === true) return step.value
     await new Promise<void>((resolve) => clock.defer(resolve))
+    if (isGone()) throw new MoonMQError('ABORTED')
   }
 }

@@ -1,8 +1,8 @@
 import type { RequestContext } from '../broker/context.ts'
 import type { Timer } from '../core/clock.ts'
-import { asMoonMQError, type MoonMQError } from '../core/errors.ts'
+import { asMoonMQError, MoonMQError } from '../core/errors.ts'
 import { inSteps } from '../core/in-turns.ts'
-import { KIB } from '../core/limits.ts'
+import { KIB, MIB } from '../core/limits.ts'
 import type { LogGate } from '../core/log-gate.ts'
 import type { LogFields } from '../core/logger.ts'
 import type { AcceptInfo } from '../io/door.ts'
@@ -10,6 +10,7 @@ import type { NetConnection, NetHandlers } from '../io/net.ts'
 import { advertisedFor } from './advertised.ts'
 import type { DecodedRequest, Dispatch } from './dispatch.ts'
 import { type FrameBudget, FrameReader } from './frames.ts'
+import type { LargeRequests } from './large-requests.ts'
 import { giveBack, type OpenReply, Replies } from './replies.ts'
 import { RequestRunner, type RunnerDeps } from './runner.ts'
 
@@ -35,6 +36,7 @@ export interface ConnectionDeps extends RunnerDeps {
   /** For connections that have sent a valid request, and for those that have not: strangers cannot use up what clients need. */
   readonly budget: FrameBudget
   readonly firstBudget: FrameBudget
+  readonly large: LargeRequests
   /** Holds back log lines about input that cannot be read. */
   readonly refusals: LogGate
   /** Principal of a connection without login. */
@@ -48,6 +50,10 @@ const LINGER_MS = 5_000
 const FLUSH_BYTES = 256 * KIB
 /** Larger requests than these are read in steps, but for Produce, whose bytes are records. */
 const LARGE_FRAME_BYTES = 16 * KIB
+/** Still larger ones wait for a place among those of all connections. */
+const HUGE_FRAME_BYTES = MIB
+/** Fetch, JoinGroup, SyncGroup and ShareFetch may wait for records or for other clients. */
+const PARKING_KEYS: ReadonlySet<number> = new Set([1, 11, 14, 78])
 
 /**
  * One Kafka connection. Its requests run strictly one after another (DESIGN section 4); only Produce lets the next one start while
@@ -211,26 +217,49 @@ export class KafkaConnection implements NetHandlers {
 
   /** A request that may name so much that reading it in one go would hold everybody up. */
   async #beginInSteps(frame: Buffer): Promise<void> {
-    const { clock, dispatch } = this.#deps
+    const { clock, dispatch, large } = this.#deps
+    const placeBytes = frame.length > HUGE_FRAME_BYTES ? frame.length : 0
+    if (placeBytes > 0 && !(await this.#awaitPlace(placeBytes))) return
+    let running: Promise<void> | null = null
     try {
-      const request = await inSteps(clock, dispatch.decodeInSteps(frame))
+      const request = await inSteps(clock, dispatch.decodeInSteps(frame), () => this.#closed || this.#ending !== null)
       this.#busy = false
-      if (this.#ending === null && !this.#closed) this.#take(request, frame)
+      if (this.#ending === null && !this.#closed) running = this.#take(request, frame)
     } catch (error) {
       this.#busy = false
       if (this.#ending === null && !this.#closed) this.#refuseStream(asMoonMQError(error))
     }
     this.#resume()
+    // What may wait for others keeps no place meanwhile. It never rejects.
+    if (running !== null && !mayPark(frame)) await running
+    if (placeBytes > 0) large.leave(placeBytes)
   }
 
-  #take(request: ReturnType<Dispatch['decode']>, frame: Buffer): void {
+  /** False when there is no memory to wait with. */
+  async #awaitPlace(bytes: number): Promise<boolean> {
+    const { large, budget } = this.#deps
+    const turn = large.enter(bytes)
+    if (turn === null) return true
+    if (!budget.take(bytes)) {
+      // Its turn comes all the same, and is passed on.
+      void turn.then(() => large.leave(bytes))
+      this.#busy = false
+      this.#refuseStream(new MoonMQError('RATE_LIMITED', { reason: 'too much memory is held by requests that wait' }))
+      return false
+    }
+    await turn
+    budget.give(bytes)
+    return true
+  }
+
+  #take(request: ReturnType<Dispatch['decode']>, frame: Buffer): Promise<void> | null {
     const reply = this.#replies.begin(frame.length, this.#lastActivityMs)
     if (request.route === null) {
       this.#replies.ready(reply, this.#deps.dispatch.encodeDowngrade(request.correlationId))
-      return
+      return null
     }
     this.#accepted()
-    this.#run(request, reply)
+    return this.#run(request, reply)
   }
 
   /** The first valid request stands for a login where there is none: full frame size, no limit per address. */
@@ -242,12 +271,13 @@ export class KafkaConnection implements NetHandlers {
     this.#armTimer(this.#limits.idleMs)
   }
 
-  #run(request: DecodedRequest, reply: OpenReply): void {
+  #run(request: DecodedRequest, reply: OpenReply): Promise<void> | null {
     if (this.#context.clientId !== request.clientId) this.#context = this.#contextFor(request.clientId)
     const running = this.#runner.run(request, this.#context, reply)
-    if (running === null) return
+    if (running === null) return null
     this.#busy = true
     running.then(this.#ranOn, this.#ranOn)
+    return running
   }
 
   readonly #ranOn = (): void => {
@@ -330,7 +360,7 @@ export class KafkaConnection implements NetHandlers {
 
   #checkIdle(limitMs: number): void {
     if (this.#closed || this.#ended) return
-    const working = this.#replies.count > 0 && this.#socket.queuedBytes === 0
+    const working = (this.#replies.count > 0 || this.#busy) && this.#socket.queuedBytes === 0
     const nowMs = this.#deps.clock.monotonicMs()
     if (working) this.#lastActivityMs = nowMs
     if (nowMs - this.#lastActivityMs < limitMs) {
@@ -368,4 +398,8 @@ export class KafkaConnection implements NetHandlers {
 /** API key 0, the only request that may start while earlier answers are outstanding. */
 function isProduce(frame: Buffer): boolean {
   return frame[0] === 0 && frame[1] === 0
+}
+
+function mayPark(frame: Buffer): boolean {
+  return PARKING_KEYS.has(frame.readInt16BE(0))
 }

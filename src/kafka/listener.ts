@@ -16,6 +16,7 @@ import { FrameBudget } from './frames.ts'
 import { type AnyApi, withOptional } from './handler.ts'
 import { KAFKA_APIS } from './handlers/index.ts'
 import { Instruments } from './instruments.ts'
+import { LargeRequests } from './large-requests.ts'
 import { LentMemory } from './lent-memory.ts'
 
 export interface KafkaDoorDeps {
@@ -32,6 +33,8 @@ export interface KafkaDoorOptions extends ConnectionLimits {
   /** Memory of unfinished frames, over all connections that have sent a valid request; and over those that have not. */
   readonly maxPartialBytes: number
   readonly maxFirstPartialBytes: number
+  /** Requests of more than 1 MiB that are served at once, records apart, over all connections; see LargeRequests. */
+  readonly maxLargeRequestBytes: number
   /** Record bytes that answers to readers may hold, over all connections. */
   readonly maxLentBytes: number
   /** Fetch sessions, and memory of them, over all connections. */
@@ -52,6 +55,7 @@ export const DEFAULT_KAFKA_DOOR: KafkaDoorOptions = {
   maxQueuedBytes: 4 * MIB,
   maxPartialBytes: 512 * MIB,
   maxFirstPartialBytes: 64 * MIB,
+  maxLargeRequestBytes: 16 * MIB,
   maxLentBytes: 512 * MIB,
   maxFetchSessions: 1000,
   maxFetchSessionBytes: 128 * MIB,
@@ -99,6 +103,7 @@ export class KafkaDoor implements Door, Resource {
       dispatch: this.dispatch,
       budget: this.#budget,
       firstBudget: this.#firstBudget,
+      large: new LargeRequests(options.maxLargeRequestBytes),
       refusals: new LogGate(deps.clock, REFUSALS_LOGGED_PER_SECOND),
       principal: ANONYMOUS,
       instruments: this.#instruments,

@@ -101,6 +101,40 @@ describe('kafka requests and answers that name very much', () => {
     assert.deepEqual([client.socket.ended, client.frames().length], [true, 0])
   })
 
+  it('of more than a megabyte are served a few at once, in their order; who goes or has no room makes way', async () => {
+    const door = await testDoor({ door: { maxLargeRequestBytes: 1, maxPartialBytes: 6_000_000 } })
+    const topics = Array.from({ length: NAMES }, (_, index) => ({ name: `t${index}`.padEnd(240, 'x') }))
+    const frame = requestFrame('Metadata', 9, { topics, allowAutoTopicCreation: false })
+    const clients: TestConnection[] = []
+    for (let count = 0; count < 7; count++) {
+      const client = door.connect()
+      await client.call('ApiVersions', 3, { clientSoftwareName: 'a', clientSoftwareVersion: '1' })
+      // A frame belongs to the door, which may change it.
+      client.push(Buffer.from(frame))
+      clients.push(client)
+    }
+    // One is served and four wait; there is no room for the sixth and the seventh.
+    assert.deepEqual(
+      clients.map((client) => client.socket.ended),
+      [false, false, false, false, false, true, true],
+    )
+    clients[2]?.socket.close()
+    const answered: number[] = []
+    const turns: number[] = []
+    for (let count = 0; count < 2000 && answered.length < 4; count++) {
+      await turn()
+      for (const [at, client] of clients.entries()) {
+        if (client.frames().length === 0) continue
+        answered.push(at)
+        turns.push(count)
+      }
+      door.clock.runDeferred()
+    }
+    assert.deepEqual(answered, [0, 1, 3, 4])
+    for (const [at, after] of turns.entries()) assert.ok(after - (turns[at - 1] ?? 0) >= LEAST_TURNS - 2, `answers in the turns ${turns}`)
+    assert.equal(door.door.partialBytes, 0)
+  })
+
   it('are dropped when the connection goes meanwhile', async () => {
     const door = await testDoor()
     const client = door.connect()
