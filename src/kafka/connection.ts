@@ -212,7 +212,8 @@ export class KafkaConnection implements NetHandlers {
       else this.#refuseStream(asMoonMQError(error))
       return
     }
-    this.#take(request, frame)
+    // Owned: it never rejects, and its end starts the next request.
+    void this.#take(request, frame)
   }
 
   /** A request that may name so much that reading it in one go would hold everybody up. */
