@@ -105,7 +105,7 @@ export class Link {
   }
 
   /** Tries what changes nothing again while the failure may pass, until the client's timeout has gone by without a success. */
-  async retrying<T>(attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  async retrying<T>(attempt: () => Promise<T>, signal?: AbortSignal, mayPass = passes): Promise<T> {
     const backoff = new Backoff(this.#deps.random, { initialMs: RETRY_INITIAL_MS, maxMs: RETRY_MAX_MS })
     const deadlineMs = this.#deps.clock.monotonicMs() + this.#target.timeoutMs
     for (;;) {
@@ -115,7 +115,7 @@ export class Link {
         const error = asMoonMQError(cause)
         const waitMs = backoff.nextMs()
         const over = this.#deps.clock.monotonicMs() + waitMs >= deadlineMs
-        if (!passes(error) || over || this.#stop.signal.aborted || signal?.aborted) throw error
+        if (!mayPass(error) || over || this.#stop.signal.aborted || signal?.aborted) throw error
         this.#deps.log.debug('client.retry', `trying again: ${error.message}`)
         await this.pause(waitMs, signal)
       }

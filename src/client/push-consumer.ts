@@ -134,7 +134,11 @@ export class StreamConsumer implements PushConsumer {
       if (this.#failure !== null) throw this.#failure
       const membership = this.#membership
       if (this.#progress.isUnsure)
-        await this.#link.retrying(async () => (membership === null ? this.#storePositions() : membership.begin()))
+        await this.#link.retrying(
+          async () => (membership === null ? this.#storePositions() : membership.begin()),
+          undefined,
+          (error) => this.#mayGoOn(error),
+        )
       await membership?.end()
     } finally {
       this.#queue = []
@@ -192,34 +196,38 @@ export class StreamConsumer implements PushConsumer {
     const reason = this.#connection?.failure ?? null
     if (reason !== null && !this.#mayGoOn(reason)) throw reason
     await this.#findEnds()
-    await this.#link.retrying(async () => {
-      const membership = this.#membership
-      this.#queue = []
-      this.#progress.restart()
-      const connection = membership === null ? await this.#link.connected(this.#options.signal) : await membership.begin()
-      this.#taken = { connection, records: 0, bytes: 0 }
-      connection.onPush = (name, payload) => {
-        if (name === 'STREAMED') this.#pushed(payload)
-        else membership?.pushed(name, payload)
-      }
-      void connection.gone.then(() => this.#lost())
-      const { group, topics, isolation, signal } = this.#options
-      const positions = membership === null ? this.#positionsByTopic() : NO_POSITIONS
-      const message = {
-        group,
-        isolation: isolation === 'read_committed' ? ISOLATION_READ_COMMITTED : 0,
-        records: this.#creditRecords,
-        bytes: this.#creditBytes,
-        topics: topics.map((topic) => ({ topic, ...startOf(this.#options), positions: positions.get(topic) ?? [] })),
-      }
-      await connection.request('STREAM', message, 'OK', this.#link.optionsOf({ signal }))
-      this.#connection = connection
-      if (membership !== null) membership.began()
-      else if (this.#progress.isUnsure) await this.#storePositions()
-    }, this.#options.signal)
+    await this.#link.retrying(
+      async () => {
+        const membership = this.#membership
+        this.#queue = []
+        this.#progress.restart()
+        const connection = membership === null ? await this.#link.connected(this.#options.signal) : await membership.begin()
+        this.#taken = { connection, records: 0, bytes: 0 }
+        connection.onPush = (name, payload) => {
+          if (name === 'STREAMED') this.#pushed(payload)
+          else membership?.pushed(name, payload)
+        }
+        void connection.gone.then(() => this.#lost())
+        const { group, topics, isolation, signal } = this.#options
+        const positions = membership === null ? this.#positionsByTopic() : NO_POSITIONS
+        const message = {
+          group,
+          isolation: isolation === 'read_committed' ? ISOLATION_READ_COMMITTED : 0,
+          records: this.#creditRecords,
+          bytes: this.#creditBytes,
+          topics: topics.map((topic) => ({ topic, ...startOf(this.#options), positions: positions.get(topic) ?? [] })),
+        }
+        await connection.request('STREAM', message, 'OK', this.#link.optionsOf({ signal }))
+        this.#connection = connection
+        if (membership !== null) membership.began()
+        else if (this.#progress.isUnsure) await this.#storePositions()
+      },
+      this.#options.signal,
+      (error) => this.#mayGoOn(error),
+    )
   }
 
-  /** A member that the broker has dropped joins again. */
+  /** A member that the broker has dropped joins again, also one that has only just joined. */
   #mayGoOn(reason: MoonMQError): boolean {
     return passes(reason) || (this.#membership !== null && reason.code === 'GROUP_MEMBER_UNKNOWN')
   }

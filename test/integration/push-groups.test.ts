@@ -156,6 +156,27 @@ test('ack is told when it is stored, also over a connection that breaks meanwhil
   assert.deepEqual(seen, ['a', 'b', 'c'])
 })
 
+test('a member whose connection breaks when it has only just joined joins again', async () => {
+  await using at = await setUp()
+  await send(at.client, 0, 8)
+  const seen: string[] = []
+  let joins = 0
+  const onChange = async ({ kind }: GroupChange) => {
+    if (kind !== 'joined') return
+    joins++
+    if (joins !== 2 && joins !== 3) return
+    at.net.cut()
+    await turn()
+  }
+  for await (const record of at.client.pushConsumer({ group: 'g', topics: ['t'], onChange })) {
+    seen.push(String(record.value))
+    if (seen.length === 2) at.net.cut()
+    if (seen.length === 8) break
+  }
+  assert.deepEqual(numbers(seen), range(8))
+  assert.ok(joins >= 4, String(joins))
+})
+
 test('members that come, go and lose their connections: every record is seen, and all of it is committed', async () => {
   await using at = await setUp()
   const random = new SeededRandom(9)
