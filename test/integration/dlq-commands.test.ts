@@ -104,8 +104,8 @@ test('moonmq dlq: purge touches no topic of other records, unless told to; bytes
   assert.equal((await valuesIn(client, 'jobs')).length, 2)
   await client.producer().send('jobs.dlq', { value: 'a stranger' })
   assert.equal((await run('purge', 'jobs.dlq', '--yes')).code, 6)
-  assert.match((await run('purge', 'jobs.dlq', '--yes', '--partition', '0', '--before', '2')).out, /deleted 2 records/)
-  assert.match((await run('purge', 'jobs.dlq', '--yes', '--force')).out, /deleted 1 record of/)
+  assert.match((await run('purge', 'jobs.dlq', '--yes', '--partition', '0', '--before', '2')).out, /deleted 2 offsets/)
+  assert.match((await run('purge', 'jobs.dlq', '--yes', '--force')).out, /deleted 1 offset of/)
 })
 
 test('moonmq dlq: what cannot be is said', async () => {

@@ -99,8 +99,7 @@ test('errors become a line and an exit code', async () => {
   assert.equal(await guarded(context, () => Promise.reject(new Error('odd'))), EXIT.failed)
   assert.deepEqual(context.lines, [
     '--max x: expected\n',
-    'moonmq: topic "x" does not exist (TOPIC_MISSING)\n',
-    'Topics are made with: moonmq topic create NAME\n',
+    'moonmq: topic "x" does not exist (TOPIC_MISSING)\nTopics are made with: moonmq topic create NAME\n',
     'moonmq: internal error: odd (INTERNAL)\n',
   ])
 })

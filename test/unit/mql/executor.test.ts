@@ -59,7 +59,7 @@ test('statements reach the operations with what they say, and tell what came of 
 test('tables: topics, groups, a topic, a group, offsets with their lag, a membership', async () => {
   const { run, text } = await session()
   assert.equal(await text('LIST TOPICS'), 'TOPIC   PARTITIONS\norders           3\ntopic            1\n')
-  assert.equal(await text('LIST GROUPS'), 'GROUP    STATE   MEMBERS\nbilling  Stable        2\n')
+  assert.equal(await text('LIST GROUPS'), 'GROUP    KIND  STATE   MEMBERS\nbilling  -     Stable        2\n')
   assert.equal(
     await text('DESCRIBE t'),
     'PARTITION  START    END  HIGH WATERMARK  LAST STABLE\n        0  1        6    5               4\n        1  offline  -    -               -\n' +
