@@ -108,7 +108,7 @@ export class FetchService implements FetchPort {
       const pass = await this.#read(context, { ...request, partitions }, maxBytes)
       noteAll(followed, partitions, pass)
       const leftMs = deadlineMs - this.#clock.monotonicMs()
-      if (pass.urgent || pass.bytes >= minBytes || leftMs <= 0 || context.signal.aborted || this.#closed) {
+      if (pass.urgent || pass.bytes >= minBytes || leftMs <= 0 || context.signal.aborted || this.#closed || followed.isClosed) {
         return { ...this.#answer(pass), asked: partitions }
       }
       releaseAll(pass)

@@ -34,6 +34,7 @@ export class Followed implements FollowedPartitions {
   #grownBytes = 0
   #missingBytes = 0
   #ring: (() => void) | null = null
+  #isClosed = false
 
   constructor(deps: { partitions: Partitions; clock: Clock }) {
     this.#partitions = deps.partitions
@@ -97,7 +98,13 @@ export class Followed implements FollowedPartitions {
     }
   }
 
+  /** Its session ended: nobody tells it of records any more, so whoever waits has what there is. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
   close(): void {
+    this.#isClosed = true
     for (const stop of this.#stops) stop()
     for (const watched of this.#all.values()) watched?.stop()
     this.#all.clear()

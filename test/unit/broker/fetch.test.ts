@@ -364,6 +364,16 @@ describe('fetch: what a session follows', () => {
     assert.equal(broker.fetch.parkedCount, 0)
   })
 
+  it('ends a wait at once when its session is closed from elsewhere', async () => {
+    const { broker, fetch, followed } = await following(2)
+    await fetch()
+    const waiting = fetch({})
+    await turn()
+    assert.equal(broker.fetch.parkedCount, 1)
+    followed.close()
+    assert.deepEqual([await waiting, broker.fetch.parkedCount], [[], 0])
+  })
+
   it('leaves no watcher behind, and a connection that goes ends the wait', async () => {
     const { broker, fetch, followed, logs } = await following(2)
     await fetch()
