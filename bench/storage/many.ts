@@ -7,7 +7,8 @@ import type { PartitionLog } from '../../src/storage/partition-log.ts'
 import { batchOf, CountingDisk, openLog, openManager } from './setup.ts'
 
 export const PARTITIONS = 1000
-const ROUNDS = 15
+const ROUNDS = 25
+const VALUE_BYTES = [100, 1024]
 /** Before anything is measured: a broker that gets such moments has compiled its code. */
 const WARM_ROUNDS = 25
 
@@ -42,7 +43,11 @@ export function median(values: readonly number[]): number {
 
 /** Moments in which 1,000 partitions each get one small record: with the journal and with one sync for each file, turn by turn. */
 export async function manyPartitions(folder: string): Promise<void> {
-  const template = batchOf(1, 1024)
+  for (const valueBytes of VALUE_BYTES) await manyOfSize(folder, valueBytes)
+}
+
+async function manyOfSize(folder: string, valueBytes: number): Promise<void> {
+  const template = batchOf(1, valueBytes)
   const kinds = [
     { name: 'journal', journalFrom: 8 },
     { name: 'one sync for each file', journalFrom: 0 },
@@ -67,7 +72,7 @@ export async function manyPartitions(folder: string): Promise<void> {
     const ms = moments.map((each) => each.ms)
     const syncs = median(moments.map((each) => each.syncs))
     console.log(
-      `${PARTITIONS} partitions, one record each: ${name.padEnd(24)} ${median(ms).toFixed(1).padStart(7)} ms (${Math.min(...ms).toFixed(1)} to ${Math.max(...ms).toFixed(1)})  ${syncs} syncs; first of an epoch ${first.ms.toFixed(0)} ms, ${first.syncs} syncs`,
+      `${PARTITIONS} partitions, one record of ${valueBytes} bytes each: ${name.padEnd(24)} ${median(ms).toFixed(1).padStart(7)} ms (${Math.min(...ms).toFixed(1)} to ${Math.max(...ms).toFixed(1)})  ${syncs} syncs; first of an epoch ${first.ms.toFixed(0)} ms, ${first.syncs} syncs`,
     )
   }
   const [journal, files] = opened.map((each) => median(each.moments.map((one) => one.ms)))
