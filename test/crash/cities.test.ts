@@ -21,7 +21,7 @@ import { byLane, laneSize, seedOr } from '../support/lane.ts'
 const TOPIC = 'cities'
 const PARTITIONS = 6
 const CHUNK = 400
-const KILLS = byLane({ quick: 3, ci: 6, full: 12 })
+const KILLS = byLane({ quick: 2, ci: 6, full: 12 })
 const STEP = byLane({ quick: 6, ci: 1, full: 1 })
 const ROUNDS = byLane({ quick: 1, ci: 1, full: 5 })
 /** A third kind of client in the group where it is installed; `npm test` needs Node alone. */

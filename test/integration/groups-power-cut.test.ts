@@ -113,5 +113,5 @@ async function history(seed: number): Promise<void> {
 }
 
 test('power cuts: no acknowledged commit goes back, no generation that was told comes twice', async () => {
-  await playSeeds(byLane({ quick: 10, ci: 100, full: 1000 }), history)
+  await playSeeds(byLane({ quick: 6, ci: 100, full: 1000 }), history)
 })

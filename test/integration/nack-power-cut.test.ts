@@ -197,7 +197,7 @@ for (const [name, working] of [
   ['one stream, the last one first', streamWork],
 ] as const) {
   test(`a power cut at each step of NACKs of several records of ${name}: none is passed before it is dead, each letter comes once`, async () => {
-    for (let turns = 0; ; turns += byLane({ quick: 9, ci: 2, full: 1 })) {
+    for (let turns = 0; ; turns += byLane({ quick: 14, ci: 2, full: 1 })) {
       const told: Told = { attempts: new Map(), done: new Set() }
       const { disk, isDone } = await cutAfter(start.copy(), turns, told, working)
       await finish(disk, told, working)

@@ -53,7 +53,7 @@ describe('a producer that goes on after a power cut with its id, its epoch and i
     it(`at ${name}: nothing twice, and the answers that it had`, async () => {
       const seed = seedOr(1)
       let reached = 0
-      for (let nth = 1; nth <= byLane({ quick: 6, ci: 18, full: 18 }); nth++) {
+      for (let nth = 1; nth <= byLane({ quick: 4, ci: 18, full: 18 }); nth++) {
         if (await resumes(name, nth, new SeededRandom(seed + nth))) reached++
       }
       assert.ok(reached > 0, 'the step was never reached')

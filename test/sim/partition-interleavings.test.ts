@@ -10,7 +10,7 @@ import { expectSameTrace, type Simulation, simulate, simulateSeeds } from '../su
  * or the loader: a seed says which of what waits ends next, one event per macrotask, and after each the offsets, the high watermark,
  * the last stable offset and all that was acknowledged are compared with a model.
  */
-const COUNT = byLane({ quick: 20, ci: 200, full: 10_000 })
+const COUNT = byLane({ quick: 12, ci: 200, full: 10_000 })
 const BUSY: WorldOptions = { lives: 2, events: 400, hasFaults: false, hasDeletions: true, hasTruncations: true }
 
 for (const [name, first, options] of [

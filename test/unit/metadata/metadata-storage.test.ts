@@ -122,7 +122,7 @@ async function life(
 }
 
 test('whatever a power cut leaves, acknowledged changes are there, epochs never repeat, and log and snapshots agree', async () => {
-  const histories = byLane({ quick: 15, ci: 200, full: 1000 })
+  const histories = byLane({ quick: 10, ci: 200, full: 1000 })
   for (let history = 0; history < histories; history++) {
     const seed = seedOr(1000 + history)
     const random = new SeededRandom(seed)

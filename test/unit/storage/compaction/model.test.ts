@@ -18,7 +18,7 @@ import {
 import { byLane, seedOr } from '../../../support/lane.ts'
 import { DATA_FOLDER, openHarness, TOPIC_ID } from '../../../support/storage.ts'
 
-const SEEDS = byLane({ quick: 8, ci: 40, full: 400 })
+const SEEDS = byLane({ quick: 5, ci: 40, full: 400 })
 const RETENTION_MS = 10_000
 
 interface ModelRecord {
