@@ -31,6 +31,28 @@ export async function removeLeftovers(
 }
 
 /**
+ * A power cut may undo the new names of some segments that left the log and not those of later ones. What is back below the log's start
+ * goes, the oldest first, or a hole would be left behind it. Returns how many segments that were.
+ */
+export async function removeReturned(
+  deps: { readonly disk: Disk },
+  folder: string,
+  names: ReadonlySet<string>,
+  bases: readonly number[],
+  startOffset: number,
+): Promise<number> {
+  let count = 0
+  for (; (bases[count + 1] ?? Number.POSITIVE_INFINITY) <= startOffset; count++) {
+    for (const kind of ['log', 'index', 'timeindex', 'txnindex'] as const) {
+      const name = segmentFileName(bases[count] as number, kind)
+      if (names.has(name)) await deps.disk.removeFile(`${folder}/${name}`)
+    }
+  }
+  if (count > 0) await deps.disk.syncDirectory(folder)
+  return count
+}
+
+/**
  * A power cut may undo the new name of a log file and not those of its indexes: the segment is back, and gets them back. True when names
  * changed.
  */

@@ -15,7 +15,7 @@ import {
   segmentBases,
   segmentFileName,
 } from './files.ts'
-import { giveBackIndexes, removeLeftovers, startAfterRemoved } from './leftovers.ts'
+import { giveBackIndexes, removeLeftovers, removeReturned, startAfterRemoved } from './leftovers.ts'
 import type { LoadDeps, LoadedLog, Loading, LoadOptions } from './load-types.ts'
 import { syncTopicId } from './log-folder.ts'
 import type { OffsetEntry } from './offset-index.ts'
@@ -50,7 +50,11 @@ export async function loadLog(deps: LoadDeps, asked: LoadOptions, clean: CleanLo
   let names = asked.isThere ? await findNames(deps, folder) : new Set<string>()
   if (await settleCompaction(deps, folder, names)) names = await findNames(deps, folder)
   if (await giveBackIndexes(deps, folder, names)) names = await findNames(deps, folder)
-  const bases = segmentBases(names)
+  let bases = segmentBases(names)
+  if (asked.hadPowerCut && asked.logStartOffset !== null && (await removeReturned(deps, folder, names, bases, asked.logStartOffset)) > 0) {
+    names = await findNames(deps, folder)
+    bases = segmentBases(names)
+  }
   const note = names.has(COMPACTION_NOTE_FILE) ? await loadCompactionNote(deps, folder, bases.at(-1) ?? 0) : NEVER_COMPACTED
   const logStartOffset = startAfterRemoved(names, bases, asked.logStartOffset)
   const loaded = await loadSegments(deps, { ...asked, logStartOffset, holesBelow: note.holesBelow }, { names, bases })
